@@ -18,9 +18,9 @@ import { dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { openTransfersOf, progressOf } from './processes/dispatch/table.ts';
 import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
-import { countWebhooks, listEndpoints } from './projections/catalog-queries.ts';
+import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
 import { catchUpIfIdle } from './projections/consumer.ts';
-import { countFlows, shownFlow } from './projections/flow-queries.ts';
+import { countFlows, shownFlow } from './projections/flows/queries.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 

@@ -10,7 +10,7 @@ import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
 import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
 import { countDueDeliveries } from './processes/webhooks/table.ts';
-import { listEndpoints } from './projections/catalog-queries.ts';
+import { listEndpoints } from './projections/catalog/queries.ts';
 import { listCheckpoints } from './projections/checkpoint.ts';
 
 const ATTEMPT_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3_600, 14_400];

@@ -4,7 +4,7 @@ import { exportQuery, toAuditEvent } from '../contract/events.ts';
 import { COUNTED_TO } from '../contract/pages.ts';
 import { AUDIT_KINDS } from '../domain/audit.ts';
 import type { Installation } from '../installation.ts';
-import { eachAuditEvent, listAuditEvents } from '../projections/audit-queries.ts';
+import { eachAuditEvent, listAuditEvents } from '../projections/audit/queries.ts';
 import { readLog } from '../projections/read-log.ts';
 import { given, recordAccess } from './access.ts';
 import { addVerifyCommand } from './audit-verify.ts';

@@ -9,7 +9,7 @@ import { BATCH_STATUSES, type Batch, type BatchStatus, batchNotFound } from '../
 import { PRIORITIES } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { cancelWithTransfers, retryFailed } from '../processes/batches/changes.ts';
-import { findBatch, listBatches, listRejected } from '../projections/batch-queries.ts';
+import { findBatch, listBatches, listRejected } from '../projections/batches/queries.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';

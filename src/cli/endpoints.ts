@@ -29,7 +29,7 @@ import {
   type StepResult,
   testEndpoint,
 } from '../processes/endpoints/endpoint-test.ts';
-import { listEndpoints } from '../projections/catalog-queries.ts';
+import { listEndpoints } from '../projections/catalog/queries.ts';
 import { addLimitCommand } from './endpoint-limit.ts';
 import { EXIT } from './exit-codes.ts';
 import { createPrintQueue, note, print, printJson, printTable } from './output.ts';

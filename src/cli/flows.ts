@@ -10,7 +10,7 @@ import { isNetworkFailure, type TransferErrorCode } from '../domain/transfer-err
 import type { Installation } from '../installation.ts';
 import { dryRun } from '../processes/flows/dry-run.ts';
 import { showFlow, showFlows } from '../processes/flows/outlook.ts';
-import { listFiles, listFlows } from '../projections/flow-queries.ts';
+import { listFiles, listFlows } from '../projections/flows/queries.ts';
 import { EXIT } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, keyValue, parseRequest } from './parse.ts';

@@ -5,7 +5,7 @@ import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
-import { type Key, listKeys } from '../projections/catalog-queries.ts';
+import { type Key, listKeys } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';

@@ -15,7 +15,7 @@ import type { Installation } from '../installation.ts';
 import { ping, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { getDelivery, listDeliveries } from '../processes/webhooks/table.ts';
-import { findWebhook, listWebhooks } from '../projections/catalog-queries.ts';
+import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
 import { note, print, printFacts, printJson, printTable } from './output.ts';
 import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';

@@ -9,7 +9,7 @@ import { createKey } from '../commands/keys.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
 import type { Scope } from '../domain/key.ts';
 import type { Installation } from '../installation.ts';
-import { listEndpoints, listKeys } from '../projections/catalog-queries.ts';
+import { listEndpoints, listKeys } from '../projections/catalog/queries.ts';
 import type { DemoKeyName, DemoServerName, DemoState } from './demo-state.ts';
 import { type DemoServer, fingerprintOf, startDemoServer } from './sftp-server.ts';
 

@@ -1,7 +1,7 @@
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Scope } from '../domain/key.ts';
 import type { Role } from '../domain/role.ts';
-import { noteKeyUse } from '../projections/key-use.ts';
+import { noteKeyUse } from '../projections/catalog/key-use.ts';
 import { noteSessionUse, sessionWith } from './session/sessions.ts';
 
 /** The client that a valid key or session identifies. */

@@ -1,11 +1,11 @@
 import type { Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
-import { auditProjection } from './audit.ts';
-import { batchesProjection } from './batches.ts';
-import { catalogProjection } from './catalog.ts';
+import { auditProjection } from './audit/projection.ts';
+import { batchesProjection } from './batches/projection.ts';
+import { catalogProjection } from './catalog/projection.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
 import type { ApplyingConsumer } from './consumer.ts';
-import { flowsProjection } from './flows.ts';
+import { flowsProjection } from './flows/projection.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof/projection.ts';
 import { transferSearchProjection } from './search/projection.ts';

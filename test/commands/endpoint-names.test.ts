@@ -9,7 +9,7 @@ import { endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { streamName } from '../../src/domain/streams.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
-import { recordsInUse } from '../../src/projections/catalog-queries.ts';
+import { recordsInUse } from '../../src/projections/catalog/queries.ts';
 import { lockOf } from '../../src/projections/consumer.ts';
 import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';

@@ -3,7 +3,7 @@ import { hashApiKey, isApiKey } from '../../src/commands/api-key.ts';
 import { announceKeyExpiry, createKey, revokeKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { listKeys } from '../../src/projections/catalog-queries.ts';
+import { listKeys } from '../../src/projections/catalog/queries.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
-import { listEndpoints } from '../../src/projections/catalog-queries.ts';
+import { listEndpoints } from '../../src/projections/catalog/queries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { freePort } from '../support/free-port.ts';
 import { CAUSE, configureEndpoint, configureSftp, submit } from '../support/installation.ts';

@@ -5,7 +5,7 @@ import { type Claim, claimTransfers } from '../../src/processes/dispatch/claims.
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { freeJob, renewJobs } from '../../src/processes/dispatch/table.ts';
 import { holdSignIn } from '../../src/processes/endpoints/sign-in-holds.ts';
-import { findEndpoint } from '../../src/projections/catalog-queries.ts';
+import { findEndpoint } from '../../src/projections/catalog/queries.ts';
 import { type Consumer, catchUpIfIdle } from '../../src/projections/consumer.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE, configureEndpoint } from '../support/installation.ts';

@@ -13,7 +13,7 @@ import type { Transfer, TransferEvent } from '../../src/domain/transfer.ts';
 import { transferDecider } from '../../src/domain/transfer-decider.ts';
 import type { WebhookState } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
-import { catalogProjection } from '../../src/projections/catalog.ts';
+import { catalogProjection } from '../../src/projections/catalog/projection.ts';
 import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
 import { saveBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vite
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
-import { listKeys } from '../../src/projections/catalog-queries.ts';
+import { listKeys } from '../../src/projections/catalog/queries.ts';
 import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';

@@ -3,7 +3,7 @@ import { flowRequest } from '../../src/contract/flows/requests.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { streamName } from '../../src/domain/streams.ts';
-import { type FlowRun, listRuns } from '../../src/projections/flow-queries.ts';
+import { type FlowRun, listRuns } from '../../src/projections/flows/queries.ts';
 import { CAUSE, type TestInstallation } from './installation.ts';
 import { until } from './transfers.ts';
 

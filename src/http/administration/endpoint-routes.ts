@@ -28,7 +28,7 @@ import {
   type ConfiguredEndpoint,
   findEndpoint,
   listEndpoints,
-} from '../../projections/catalog-queries.ts';
+} from '../../projections/catalog/queries.ts';
 import { accountLimit, causeOf, clientOf, needScope } from '../auth.ts';
 import {
   idempotencyHeaders,

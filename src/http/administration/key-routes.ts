@@ -3,7 +3,7 @@ import { createKey, findCreatedKey, revokeKey } from '../../commands/keys.ts';
 import * as schemas from '../../contract/keys.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
-import { findKeyById, listKeys } from '../../projections/catalog-queries.ts';
+import { findKeyById, listKeys } from '../../projections/catalog/queries.ts';
 import { causeOf } from '../auth.ts';
 import {
   idempotencyHeaders,

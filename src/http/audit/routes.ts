@@ -7,7 +7,7 @@ import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts'
 import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
-import { eachAuditEvent, listAuditEvents } from '../../projections/audit-queries.ts';
+import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLog } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';

@@ -6,7 +6,7 @@ import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
 import { batchNotFound } from '../../domain/batch.ts';
 import { cancelWithTransfers, retryFailed } from '../../processes/batches/changes.ts';
-import { findBatch, listBatches, listRejected } from '../../projections/batch-queries.ts';
+import { findBatch, listBatches, listRejected } from '../../projections/batches/queries.ts';
 import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
 import {

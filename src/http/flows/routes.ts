@@ -5,7 +5,7 @@ import * as requests from '../../contract/flows/requests.ts';
 import { toPagination } from '../../contract/pages.ts';
 import type { Flow } from '../../domain/flow.ts';
 import { showFlow, showFlows } from '../../processes/flows/outlook.ts';
-import { listFlows } from '../../projections/flow-queries.ts';
+import { listFlows } from '../../projections/flows/queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,

@@ -6,7 +6,7 @@ import { toFile, toRun } from '../../contract/flows/views.ts';
 import { toPagination } from '../../contract/pages.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
-import { listFiles, listRuns } from '../../projections/flow-queries.ts';
+import { listFiles, listRuns } from '../../projections/flows/queries.ts';
 import { causeOf, clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,

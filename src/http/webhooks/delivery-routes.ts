@@ -20,7 +20,7 @@ import {
   listDeliveries,
   type StoredDelivery,
 } from '../../processes/webhooks/table.ts';
-import { findWebhook } from '../../projections/catalog-queries.ts';
+import { findWebhook } from '../../projections/catalog/queries.ts';
 import { accountAsked, accountLimit } from '../auth.ts';
 import {
   idempotencyHeaders,

@@ -17,7 +17,7 @@ import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts
 import { DomainError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
-import { findWebhook, listWebhooks } from '../../projections/catalog-queries.ts';
+import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
 import { causeOf, clientOf, needScope } from '../auth.ts';
 import {
   idempotencyHeaders,

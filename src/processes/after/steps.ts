@@ -19,7 +19,7 @@ import { markerOf, movedTo } from '../../domain/after-places.ts';
 import type { Transfer } from '../../domain/transfer.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;

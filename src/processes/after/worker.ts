@@ -29,7 +29,7 @@ import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { type AfterEvent, type AfterStep, nextStep } from '../../domain/after.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
-import { listEndpoints } from '../../projections/catalog-queries.ts';
+import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../mover/until-answered.ts';

@@ -12,7 +12,7 @@ import type { CancelledBatch } from '../../contract/batches/answers.ts';
 import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import type { Batch } from '../../domain/batch.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { transfersOfBatch } from '../../projections/batch-queries.ts';
+import { transfersOfBatch } from '../../projections/batches/queries.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';
 
 export interface BatchDeps {

@@ -41,7 +41,7 @@ import {
   type CountedBatch,
   openBatches,
   transfersOfBatch,
-} from '../../projections/batch-queries.ts';
+} from '../../projections/batches/queries.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';

@@ -3,7 +3,7 @@ import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
 import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { HOLD_SECONDS } from './sign-in-holds.ts';
 
 /** An endpoint in use. After `release`, its connections stay open for the next user. */

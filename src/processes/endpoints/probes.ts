@@ -11,7 +11,7 @@ import { distrustOf, hostOf } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
-import { type ConfiguredEndpoint, listEndpoints } from '../../projections/catalog-queries.ts';
+import { type ConfiguredEndpoint, listEndpoints } from '../../projections/catalog/queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';

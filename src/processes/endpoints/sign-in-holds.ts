@@ -1,5 +1,5 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 
 export const HOLD_SECONDS = 60;
 

@@ -7,7 +7,7 @@ import { parseDuration } from '../../domain/durations.ts';
 import { type Flow, fileKey, type ListingError } from '../../domain/flow.ts';
 import { destinationOf } from '../../domain/flow-template.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { type KnownFile, knownFiles } from '../../projections/flow-queries.ts';
+import { type KnownFile, knownFiles } from '../../projections/flows/queries.ts';
 import { findFiles } from '../batches/folder.ts';
 import { toItem } from '../batches/listing.ts';
 import type { Found } from '../batches/walk.ts';

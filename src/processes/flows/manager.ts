@@ -40,7 +40,7 @@ import {
   progressOfRuns,
   type RunProgress,
   type ShownFlow,
-} from '../../projections/flow-queries.ts';
+} from '../../projections/flows/queries.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';

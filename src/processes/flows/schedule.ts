@@ -1,6 +1,6 @@
 import type { Flow, OpenRun } from '../../domain/flow.ts';
 import { nextRun } from '../../domain/flow-trigger.ts';
-import type { RunProgress } from '../../projections/flow-queries.ts';
+import type { RunProgress } from '../../projections/flows/queries.ts';
 import type { Look } from './table.ts';
 
 /** Flows whose folders are listed at a time. */

@@ -5,7 +5,7 @@ import { announceKeyExpiry } from '../../commands/keys.ts';
 import { loadSigningKey } from '../../commands/log.ts';
 import { newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
-import { recordsInUse } from '../../projections/catalog-queries.ts';
+import { recordsInUse } from '../../projections/catalog/queries.ts';
 import { type ConsumerDeps, isCaughtUp } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { forgetRemovedFlows } from '../flows/table.ts';

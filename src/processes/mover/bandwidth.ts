@@ -18,7 +18,7 @@ import type { Logger } from 'pino';
 import type { Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { limitAt } from '../../domain/bandwidth.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { bandwidthInUse } from './bandwidth-in-use.ts';
 
 const REFRESH_MS = 1_000;

@@ -4,7 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { listEndpoints } from '../../projections/catalog-queries.ts';
+import { listEndpoints } from '../../projections/catalog/queries.ts';
 import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';

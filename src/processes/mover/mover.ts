@@ -43,7 +43,7 @@ import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { newId } from '../../domain/ids.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
-import { listEndpoints } from '../../projections/catalog-queries.ts';
+import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';

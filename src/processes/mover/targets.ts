@@ -3,7 +3,7 @@
  */
 import { type AttemptFailure, isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import type { Claim } from '../dispatch/claims.ts';
 import { AttemptError } from './failure.ts';
 

@@ -3,7 +3,7 @@ import type { Vault } from '../../adapters/vault.ts';
 import { COMMON_HEADERS } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
-import { findWebhook } from '../../projections/catalog-queries.ts';
+import { findWebhook } from '../../projections/catalog/queries.ts';
 import { createSecrets } from './secrets.ts';
 import type { StoredDelivery } from './table.ts';
 

@@ -8,7 +8,7 @@ import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import type { MarkerEvent } from '../../../src/domain/after.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { type Completed, writeMarker } from '../../../src/processes/after/steps.ts';
-import type { ConfiguredEndpoint } from '../../../src/projections/catalog-queries.ts';
+import type { ConfiguredEndpoint } from '../../../src/projections/catalog/queries.ts';
 import { endpointOn } from '../../adapters/files/sftp/sftp-endpoint.ts';
 import { startScriptedFtpsServer } from '../../support/scripted-ftps-server.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';

@@ -6,7 +6,7 @@ import {
   type BandwidthLimits,
   createBandwidthLimits,
 } from '../../../src/processes/mover/bandwidth.ts';
-import { type ConfiguredEndpoint, findEndpoint } from '../../../src/projections/catalog-queries.ts';
+import { type ConfiguredEndpoint, findEndpoint } from '../../../src/projections/catalog/queries.ts';
 import {
   CAUSE,
   openTestInstallation,

@@ -1,7 +1,7 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
-import type { Endpoint } from '../domain/endpoint.ts';
-import type { Key as KeyState } from '../domain/key.ts';
-import type { Webhook } from '../domain/webhook.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Endpoint } from '../../domain/endpoint.ts';
+import type { Key as KeyState } from '../../domain/key.ts';
+import type { Webhook } from '../../domain/webhook.ts';
 import { keyUses } from './key-use.ts';
 
 /** A key and its last use, to the minute. Null if it was never used. */

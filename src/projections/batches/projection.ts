@@ -1,10 +1,10 @@
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import type { BatchListed, BatchState } from '../domain/batch.ts';
-import { batchDecider, isRejected } from '../domain/batch.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { parseStream, streamPrefix } from '../domain/streams.ts';
-import { catalogTable } from './catalog-table.ts';
-import type { Difference, Projection } from './projection.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import type { BatchListed, BatchState } from '../../domain/batch.ts';
+import { batchDecider, isRejected } from '../../domain/batch.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { parseStream, streamPrefix } from '../../domain/streams.ts';
+import { catalogTable } from '../catalog-table.ts';
+import type { Difference, Projection } from '../projection.ts';
 
 const BATCHES = catalogTable<BatchState>({
   name: 'batches',

@@ -1,7 +1,7 @@
 /*
  * The owner of `work.key_use`: when each key was last used, to the minute.
  */
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 
 /** Records that a key is in use. */
 export async function noteKeyUse(sql: Sql, keyId: string): Promise<void> {

@@ -1,12 +1,12 @@
-import type { EndpointState } from '../domain/endpoint.ts';
-import { endpointDecider } from '../domain/endpoint-decider.ts';
-import type { KeyState } from '../domain/key.ts';
-import { keyDecider } from '../domain/key.ts';
-import { streamPrefix } from '../domain/streams.ts';
-import type { WebhookState } from '../domain/webhook.ts';
-import { webhookDecider } from '../domain/webhook.ts';
-import { catalogTable } from './catalog-table.ts';
-import type { Difference, Projection } from './projection.ts';
+import type { EndpointState } from '../../domain/endpoint.ts';
+import { endpointDecider } from '../../domain/endpoint-decider.ts';
+import type { KeyState } from '../../domain/key.ts';
+import { keyDecider } from '../../domain/key.ts';
+import { streamPrefix } from '../../domain/streams.ts';
+import type { WebhookState } from '../../domain/webhook.ts';
+import { webhookDecider } from '../../domain/webhook.ts';
+import { catalogTable } from '../catalog-table.ts';
+import type { Difference, Projection } from '../projection.ts';
 
 const TABLES = [
   catalogTable<EndpointState>({

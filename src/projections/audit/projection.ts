@@ -5,16 +5,16 @@
  *
  * The rows of a transfer that leaves the log go with it.
  *
- * A row has the ids of its subject and actor. Queries add the names (audit-queries.ts).
+ * A row has the ids of its subject and actor. Queries add the names (queries.ts).
  */
-import { AUDIT_KINDS, isAudited, subjectOf } from '../domain/audit.ts';
+import { AUDIT_KINDS, isAudited, subjectOf } from '../../domain/audit.ts';
 import {
   isRetentionRecorded,
   type RetentionRecorded,
   retentionRecords,
-} from '../domain/retention.ts';
-import { type StreamKind, streamPrefix } from '../domain/streams.ts';
-import type { Difference, Projection } from './projection.ts';
+} from '../../domain/retention.ts';
+import { type StreamKind, streamPrefix } from '../../domain/streams.ts';
+import type { Difference, Projection } from '../projection.ts';
 
 export const auditProjection: Projection = {
   name: 'audit',

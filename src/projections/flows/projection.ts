@@ -1,12 +1,12 @@
-import type { Transaction } from '../adapters/postgres/connect.ts';
-import { type BatchListed, isRejected } from '../domain/batch.ts';
-import { transferIdOf } from '../domain/batch-items.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { type FilesSkipped, type FlowEvent, type FlowState, fileKey } from '../domain/flow.ts';
-import { flowDecider } from '../domain/flow-decider.ts';
-import { parseStream, streamPrefix } from '../domain/streams.ts';
-import { catalogTable } from './catalog-table.ts';
-import type { Difference, Projection } from './projection.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { type BatchListed, isRejected } from '../../domain/batch.ts';
+import { transferIdOf } from '../../domain/batch-items.ts';
+import type { StoredEvent } from '../../domain/event.ts';
+import { type FilesSkipped, type FlowEvent, type FlowState, fileKey } from '../../domain/flow.ts';
+import { flowDecider } from '../../domain/flow-decider.ts';
+import { parseStream, streamPrefix } from '../../domain/streams.ts';
+import { catalogTable } from '../catalog-table.ts';
+import type { Difference, Projection } from '../projection.ts';
 
 const FLOWS = catalogTable<FlowState>({
   name: 'flows',

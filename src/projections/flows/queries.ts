@@ -1,8 +1,8 @@
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
-import type { Flow, FlowStatus, ListingError, RunCompleted } from '../domain/flow.ts';
-import type { TransferStatus } from '../domain/transfer.ts';
-import { batchOf, hasBatch, isRetry, retryOf } from './transfers/columns.ts';
-import type { Page } from './transfers/queries.ts';
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Flow, FlowStatus, ListingError, RunCompleted } from '../../domain/flow.ts';
+import type { TransferStatus } from '../../domain/transfer.ts';
+import { batchOf, hasBatch, isRetry, retryOf } from '../transfers/columns.ts';
+import type { Page } from '../transfers/queries.ts';
 
 /** A flow at a revision of its stream. The read model shows the files of all runs up to there. */
 export interface ShownFlow {

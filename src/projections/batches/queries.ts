@@ -1,8 +1,8 @@
-import type { Queryable, Sql } from '../adapters/postgres/connect.ts';
-import type { Batch, BatchStatus, RejectedItem } from '../domain/batch.ts';
-import type { TransferStatus } from '../domain/transfer.ts';
-import { batchOf, hasBatch } from './transfers/columns.ts';
-import type { Page } from './transfers/queries.ts';
+import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Batch, BatchStatus, RejectedItem } from '../../domain/batch.ts';
+import type { TransferStatus } from '../../domain/transfer.ts';
+import { batchOf, hasBatch } from '../transfers/columns.ts';
+import type { Page } from '../transfers/queries.ts';
 
 /** The transfers of a batch by status, and their bytes. */
 export interface BatchCounts {
