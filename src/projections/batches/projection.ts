@@ -3,10 +3,10 @@ import type { BatchListed, BatchState } from '../../domain/batch.ts';
 import { batchDecider, isRejected } from '../../domain/batch.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { parseStream, streamPrefix } from '../../domain/streams.ts';
-import { catalogTable } from '../catalog-table.ts';
+import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
 
-const BATCHES = catalogTable<BatchState>({
+const BATCHES = aggregateTable<BatchState>({
   name: 'batches',
   kind: 'batch',
   key: 'batch_id',

@@ -5,11 +5,11 @@ import { keyDecider } from '../../domain/key.ts';
 import { streamPrefix } from '../../domain/streams.ts';
 import type { WebhookState } from '../../domain/webhook.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
-import { catalogTable } from '../catalog-table.ts';
+import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
 
 const TABLES = [
-  catalogTable<EndpointState>({
+  aggregateTable<EndpointState>({
     name: 'endpoints',
     kind: 'endpoint',
     key: 'endpoint_id',
@@ -30,7 +30,7 @@ const TABLES = [
     },
   }),
 
-  catalogTable<KeyState>({
+  aggregateTable<KeyState>({
     name: 'keys',
     kind: 'key',
     key: 'key_id',
@@ -52,7 +52,7 @@ const TABLES = [
     }),
   }),
 
-  catalogTable<WebhookState>({
+  aggregateTable<WebhookState>({
     name: 'webhooks',
     kind: 'webhook',
     key: 'webhook_id',

@@ -5,10 +5,10 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { type FilesSkipped, type FlowEvent, type FlowState, fileKey } from '../../domain/flow.ts';
 import { flowDecider } from '../../domain/flow-decider.ts';
 import { parseStream, streamPrefix } from '../../domain/streams.ts';
-import { catalogTable } from '../catalog-table.ts';
+import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
 
-const FLOWS = catalogTable<FlowState>({
+const FLOWS = aggregateTable<FlowState>({
   name: 'flows',
   kind: 'flow',
   key: 'flow_id',

@@ -21,7 +21,7 @@ interface Definition<State extends { status: string }> {
 }
 
 /** A table with one row for each stream of an aggregate: its state, and columns for queries. */
-export interface CatalogTable {
+export interface AggregateTable {
   name: string;
   kind: StreamKind;
   create(tx: Transaction, schema: string): Promise<void>;
@@ -37,9 +37,9 @@ export interface CatalogTable {
   ): Promise<Difference[]>;
 }
 
-export function catalogTable<State extends { status: string }>(
+export function aggregateTable<State extends { status: string }>(
   definition: Definition<State>,
-): CatalogTable {
+): AggregateTable {
   const { name, kind, key, decider, columns, row } = definition;
 
   return {
