@@ -18,10 +18,10 @@ import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import { optionsOf } from '../domain/transfer-options.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfer-route.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from './transfers.ts';
 
 /** Transfers that are created at once. Their appends share the writes of the log. */
 const AT_ONCE = 256;

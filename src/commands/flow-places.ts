@@ -6,9 +6,9 @@ import { shareFiles } from '../domain/endpoint-audience.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { FlowReady, FlowSettings, FlowSource } from '../domain/flow.ts';
 import { destinationOf } from '../domain/flow-template.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfer-route.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from './transfers.ts';
 
 /** The settings that say where a flow reads and writes. */
 type Places = Pick<FlowSettings, 'source' | 'ready' | 'destination_uri' | 'name' | 'after'>;

@@ -1,9 +1,6 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
 import type { AfterEvent } from '../domain/after.ts';
-import { assertApart } from '../domain/after-places.ts';
-import type { Endpoint } from '../domain/endpoint.ts';
-import { shareFiles } from '../domain/endpoint-audience.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
@@ -21,7 +18,8 @@ import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import { optionsOf } from '../domain/transfer-options.ts';
-import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
+import { routeOf } from '../domain/transfer-route.ts';
+import { placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
 
@@ -101,61 +99,6 @@ export async function createTransfer(
       options,
     ),
   );
-}
-
-type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
-
-/** What is wrong with a URI that no endpoint matches. */
-export const NOT_ON_AN_ENDPOINT =
-  'must be on a configured endpoint: no endpoint that this account may use has this protocol, ' +
-  'host and base path';
-
-/** Returns the endpoints of a transfer. Throws what `createTransfer` throws for its fields. */
-export function routeOf(
-  {
-    source_uri,
-    destination_uri,
-    after,
-  }: Pick<TransferRequest, 'source_uri' | 'destination_uri' | 'after'>,
-  endpoints: readonly Endpoint[],
-  accountId: string,
-): Route {
-  const sourceUri = parseTransferUri(source_uri, 'source_uri');
-  const places = placesOf(source_uri, destination_uri);
-  const { destination } = places;
-  const destinationUri = parseTransferUri(destination, 'destination_uri');
-  if (fileName(destinationUri) === '')
-    throw fieldError('destination_uri', 'must name a path on the endpoint');
-  const source = matchEndpoint(sourceUri, endpoints, accountId);
-  const target = matchEndpoint(destinationUri, endpoints, accountId);
-  if (!target) {
-    throw fieldError('destination_uri', NOT_ON_AN_ENDPOINT, 'endpoint_not_configured');
-  }
-  const isItself =
-    source_uri === destination ||
-    (source?.endpoint === target.endpoint && source.path === target.path);
-  // By two endpoints that lead to one place, it is harmless while the source stays.
-  const removesSource = after != null && after.source !== 'keep';
-  if (isItself || (removesSource && isSameFile(source, target)))
-    throw fieldError('destination_uri', 'must not be the source itself');
-  const match = (uri: string) => matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
-  if (after)
-    assertApart(
-      places,
-      after,
-      (uri, other) => uri === other || isSameFile(match(uri), match(other)),
-    );
-  return {
-    source_endpoint_id: source?.endpoint.endpoint_id ?? null,
-    destination_endpoint_id: target.endpoint.endpoint_id,
-  };
-}
-
-type Matched = ReturnType<typeof matchEndpoint<Endpoint>>;
-
-function isSameFile(one: Matched, other: Matched): boolean {
-  if (one === null || one.path !== other?.path) return false;
-  return shareFiles(one.endpoint.settings, other.endpoint.settings);
 }
 
 /** A transfer as it was loaded, for the first try of a command. */
