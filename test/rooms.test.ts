@@ -32,6 +32,7 @@ const PACKAGES: Record<string, string[]> = {
 
 /** The modules that hold commands. The others in that room are its own tools. */
 const COMMANDS = [
+  'create-transfer',
   'transfers',
   'endpoints',
   'keys',

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
+import { createTransfer } from '../commands/create-transfer.ts';
 import type { Handled } from '../commands/handle.ts';
-import { abortTransfer, cancelTransfer, createTransfer } from '../commands/transfers.ts';
+import { abortTransfer, cancelTransfer } from '../commands/transfers.ts';
 import { toSearchPagination } from '../contract/pages.ts';
 import type { AfterAnswer } from '../contract/transfers/after.ts';
 import { transfersToCsv } from '../contract/transfers/csv.ts';

@@ -2,14 +2,10 @@ import { streamName } from '../domain/streams.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import { assertRetryable } from '../domain/transfer-decider.ts';
 import { stateAsOf } from '../domain/transfer-history.ts';
+import { createTransfer, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause, Handled } from './handle.ts';
-import {
-  createTransfer,
-  loadTransfer,
-  type ReservedTransfer,
-  reserveTransfer,
-} from './transfers.ts';
+import { loadTransfer } from './transfers.ts';
 
 /**
  * Creates a transfer that repeats a failed or cancelled one: with the same URIs, priority,

@@ -1,8 +1,5 @@
-import type { TransferRequest } from '../contract/transfers/requests.ts';
 import type { AfterEvent } from '../domain/after.ts';
-import { DomainError } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/event.ts';
-import { isId, newId } from '../domain/ids.ts';
+import { isId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type {
   AttemptFigures,
@@ -10,96 +7,14 @@ import type {
   MtimeOutcome,
   Priority,
   Transfer,
-  TransferCreated,
   TransferState,
   Verification,
 } from '../domain/transfer.ts';
 import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
-import { optionsOf } from '../domain/transfer-options.ts';
-import { routeOf } from '../domain/transfer-route.ts';
-import { placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
-
-/**
- * Ids and time that a creation fixes before it appends. A retry after a crash uses the same ones.
- */
-export interface ReservedTransfer {
-  transferId: string;
-  eventId: string;
-  now: string;
-}
-
-export function reserveTransfer(): ReservedTransfer {
-  const now = Date.now();
-  return {
-    transferId: newId('txr', now),
-    eventId: newId('evt', now),
-    now: new Date(now).toISOString(),
-  };
-}
-
-/**
- * Creates a transfer. `retryOf` is the transfer that it repeats. Throws:
- *
- * - `endpoint_not_configured` if no endpoint that the account may use matches the destination
- * - `validation_failed` if a URI is invalid, or source and destination are the same file
- * - `limit_reached` if the account has too many open transfers
- */
-export async function createTransfer(
-  deps: CommandDeps,
-  accountId: string,
-  request: TransferRequest,
-  cause: Cause,
-  reserved: ReservedTransfer = reserveTransfer(),
-  retryOf: string | null = null,
-): Promise<Handled<Transfer>> {
-  const { source_uri, destination_uri } = request;
-  const queueEstimate = await deps.queueEstimate(accountId, request.priority);
-  if (queueEstimate.openTransfers >= deps.maxOpenTransfers) {
-    throw new DomainError(
-      'limit_reached',
-      `The account has ${queueEstimate.openTransfers} open transfers, and ` +
-        `${deps.maxOpenTransfers} are allowed: wait until some have ended`,
-    );
-  }
-  const estimatedStart = new Date(
-    Date.parse(reserved.now) + queueEstimate.startsInMs,
-  ).toISOString();
-  const data: TransferCreated = {
-    transfer_id: reserved.transferId,
-    account_id: accountId,
-    ...placesOf(source_uri, destination_uri),
-    source_uri,
-    destination_uri,
-    ...routeOf(request, queueEstimate.endpoints, accountId),
-    priority: request.priority,
-    notify_on_complete: request.notify_on_complete,
-    metadata: request.metadata,
-    ...optionsOf(request),
-    retry_of: retryOf,
-    ...(request.after && { after: request.after }),
-    created_at: reserved.now,
-    estimated_start: estimatedStart,
-  };
-  const options = {
-    reserved: { eventId: reserved.eventId, now: reserved.now, own: deps.ownsIds ?? false },
-    known: untouched(transferDecider.initialState),
-    remember: true,
-  };
-  return exists(
-    await handle(
-      deps.store,
-      transferDecider,
-      streamName('transfer', reserved.transferId),
-      { type: 'create', data },
-      cause,
-      options,
-    ),
-  );
-}
+import { type Cause, type Handled, type HandleOptions, handle, load } from './handle.ts';
 
 /** A transfer as it was loaded, for the first try of a command. */
 export type KnownTransfer = NonNullable<HandleOptions<TransferState>['known']> & {
@@ -132,7 +47,13 @@ export function cancelTransfer(
   cause: Cause,
   known?: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'cancel', now: now() }, cause, known && { known });
+  return handleTransfer(
+    deps,
+    transferId,
+    { type: 'cancel', now: now() },
+    cause,
+    known && { known },
+  );
 }
 
 /**
@@ -147,7 +68,7 @@ export function setPriority(
   known?: KnownTransfer,
 ): Promise<Handled<Transfer>> {
   const request = { type: 'set_priority', priority, now: now() } as const;
-  return command(deps, transferId, request, cause, known && { known });
+  return handleTransfer(deps, transferId, request, cause, known && { known });
 }
 
 /**
@@ -161,7 +82,7 @@ export async function abortTransfer(
   cause: Cause,
 ): Promise<Handled<Transfer>> {
   const figures = await deps.progressOf(transferId);
-  return command(deps, transferId, { type: 'abort', now: now(), figures }, cause);
+  return handleTransfer(deps, transferId, { type: 'abort', now: now(), figures }, cause);
 }
 
 export function admitTransfer(
@@ -169,7 +90,7 @@ export function admitTransfer(
   transferId: string,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'admit' }, cause, { remember: true });
+  return handleTransfer(deps, transferId, { type: 'admit' }, cause, { remember: true });
 }
 
 export interface StartAttempt {
@@ -194,7 +115,7 @@ export function startTransfer(
     source_endpoint: start.source,
     destination_endpoint: start.destination,
   };
-  return command(deps, transferId, { type: 'start', data }, cause);
+  return handleTransfer(deps, transferId, { type: 'start', data }, cause);
 }
 
 export type Outcome =
@@ -226,7 +147,7 @@ export function endAttempt(
   cause: Cause,
   started?: Handled<Transfer>,
 ): Promise<Handled<Transfer>> {
-  return command(
+  return handleTransfer(
     deps,
     transferId,
     toCommand(claimId, outcome),
@@ -288,36 +209,31 @@ export function recordAfter(
   cause: Cause,
   known: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return command(deps, transferId, { type: 'record_after', event, now: now() }, cause, { known });
+  return handleTransfer(deps, transferId, { type: 'record_after', event, now: now() }, cause, {
+    known,
+  });
 }
 
-async function command(
+/**
+ * Loads a transfer, carries out a command and appends what follows. Throws `not_found` if it then
+ * has no event, and what the decider throws.
+ */
+export async function handleTransfer(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
   request: TransferCommand,
   cause: Cause,
   options: HandleOptions<TransferState> = {},
 ): Promise<Handled<Transfer>> {
-  return exists(
-    await handle(
-      deps.store,
-      transferDecider,
-      streamName('transfer', transferId),
-      request,
-      cause,
-      options,
-    ),
+  const stream = streamName('transfer', transferId);
+  const { state, ...handled } = await handle(
+    deps.store,
+    transferDecider,
+    stream,
+    request,
+    cause,
+    options,
   );
-}
-
-/** Returns the transfer that these events create. */
-export function transferOf(events: NewEvent[]): Transfer {
-  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
-  if (state.status === 'none') throw notFound();
-  return state;
-}
-
-function exists({ state, ...handled }: Handled<TransferState>): Handled<Transfer> {
   if (state.status === 'none') throw notFound();
   return { state, ...handled };
 }

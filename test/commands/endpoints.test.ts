@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ENDPOINT_CREDENTIALS } from '../../src/adapters/vault.ts';
+import { createTransfer } from '../../src/commands/create-transfer.ts';
 import {
   acceptHostKey,
   pauseEndpoint,
@@ -7,7 +8,7 @@ import {
   resumeEndpoint,
   saveEndpoint,
 } from '../../src/commands/endpoints.ts';
-import { cancelTransfer, createTransfer } from '../../src/commands/transfers.ts';
+import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';

@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
 import { saveEndpoint } from '../../src/commands/endpoints.ts';
 import {
   abortTransfer,
   admitTransfer,
   cancelTransfer,
-  createTransfer,
   endAttempt,
-  reserveTransfer,
   startTransfer,
 } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CDPSession } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { createTransfer, startTransfer } from '../../src/commands/transfers.ts';
+import { createTransfer } from '../../src/commands/create-transfer.ts';
+import { startTransfer } from '../../src/commands/transfers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { startChromium } from '../support/chromium.ts';

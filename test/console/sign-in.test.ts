@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { describe, expect, test, vi } from 'vitest';
 import { newApiKey } from '../../src/commands/api-key.ts';
+import { createTransfer } from '../../src/commands/create-transfer.ts';
 import { createKey, revokeKey } from '../../src/commands/keys.ts';
-import { createTransfer } from '../../src/commands/transfers.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';

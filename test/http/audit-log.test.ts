@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { cancelTransfer, createTransfer } from '../../src/commands/transfers.ts';
+import { createTransfer } from '../../src/commands/create-transfer.ts';
+import { cancelTransfer } from '../../src/commands/transfers.ts';
 import type { AuditItem } from '../../src/contract/audit.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';

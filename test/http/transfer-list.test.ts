@@ -1,11 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  admitTransfer,
-  createTransfer,
-  endAttempt,
-  reserveTransfer,
-  startTransfer,
-} from '../../src/commands/transfers.ts';
+import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
+import { admitTransfer, endAttempt, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';

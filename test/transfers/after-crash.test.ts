@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { createTransfer, reserveTransfer } from '../../src/commands/transfers.ts';
+import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import {
   CAUSE,

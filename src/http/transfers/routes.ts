@@ -3,15 +3,10 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
+import { createTransfer, reserveTransfer, transferOf } from '../../commands/create-transfer.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { createOnce } from '../../commands/retry.ts';
-import {
-  cancelTransfer,
-  createTransfer,
-  loadTransfer,
-  reserveTransfer,
-  transferOf,
-} from '../../commands/transfers.ts';
+import { cancelTransfer, loadTransfer } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
 import { toSearchPagination } from '../../contract/pages.ts';
 import * as answers from '../../contract/transfers/answers.ts';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTransfer } from '../../../src/commands/create-transfer.ts';
 import { revokeKey } from '../../../src/commands/keys.ts';
-import { cancelTransfer, createTransfer, startTransfer } from '../../../src/commands/transfers.ts';
+import { cancelTransfer, startTransfer } from '../../../src/commands/transfers.ts';
 import { transferRequest } from '../../../src/contract/transfers/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';

@@ -1,0 +1,88 @@
+import type { TransferRequest } from '../contract/transfers/requests.ts';
+import { DomainError } from '../domain/errors.ts';
+import type { NewEvent } from '../domain/event.ts';
+import { newId } from '../domain/ids.ts';
+import { notFound, type Transfer, type TransferCreated } from '../domain/transfer.ts';
+import { transferDecider } from '../domain/transfer-decider.ts';
+import { optionsOf } from '../domain/transfer-options.ts';
+import { routeOf } from '../domain/transfer-route.ts';
+import { placesOf } from '../domain/uri.ts';
+import type { CommandDeps } from './deps.ts';
+import { type Cause, type Handled, untouched } from './handle.ts';
+import { handleTransfer } from './transfers.ts';
+
+/**
+ * Ids and time that a creation fixes before it appends. A retry after a crash uses the same ones.
+ */
+export interface ReservedTransfer {
+  transferId: string;
+  eventId: string;
+  now: string;
+}
+
+export function reserveTransfer(): ReservedTransfer {
+  const now = Date.now();
+  return {
+    transferId: newId('txr', now),
+    eventId: newId('evt', now),
+    now: new Date(now).toISOString(),
+  };
+}
+
+/**
+ * Creates a transfer. `retryOf` is the transfer that it repeats. Throws:
+ *
+ * - `endpoint_not_configured` if no endpoint that the account may use matches the destination
+ * - `validation_failed` if a URI is invalid, or source and destination are the same file
+ * - `limit_reached` if the account has too many open transfers
+ */
+export async function createTransfer(
+  deps: CommandDeps,
+  accountId: string,
+  request: TransferRequest,
+  cause: Cause,
+  reserved: ReservedTransfer = reserveTransfer(),
+  retryOf: string | null = null,
+): Promise<Handled<Transfer>> {
+  const { source_uri, destination_uri } = request;
+  const queueEstimate = await deps.queueEstimate(accountId, request.priority);
+  if (queueEstimate.openTransfers >= deps.maxOpenTransfers) {
+    throw new DomainError(
+      'limit_reached',
+      `The account has ${queueEstimate.openTransfers} open transfers, and ` +
+        `${deps.maxOpenTransfers} are allowed: wait until some have ended`,
+    );
+  }
+  const estimatedStart = new Date(
+    Date.parse(reserved.now) + queueEstimate.startsInMs,
+  ).toISOString();
+  const data: TransferCreated = {
+    transfer_id: reserved.transferId,
+    account_id: accountId,
+    ...placesOf(source_uri, destination_uri),
+    source_uri,
+    destination_uri,
+    ...routeOf(request, queueEstimate.endpoints, accountId),
+    priority: request.priority,
+    notify_on_complete: request.notify_on_complete,
+    metadata: request.metadata,
+    ...optionsOf(request),
+    retry_of: retryOf,
+    ...(request.after && { after: request.after }),
+    created_at: reserved.now,
+    estimated_start: estimatedStart,
+  };
+  const options = {
+    reserved: { eventId: reserved.eventId, now: reserved.now, own: deps.ownsIds ?? false },
+    known: untouched(transferDecider.initialState),
+    remember: true,
+  };
+  return handleTransfer(deps, reserved.transferId, { type: 'create', data }, cause, options);
+}
+
+/** Returns the transfer that these events create. */
+export function transferOf(events: NewEvent[]): Transfer {
+  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
+  if (state.status === 'none') throw notFound();
+  return state;
+}
