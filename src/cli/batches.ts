@@ -5,7 +5,8 @@ import type { BatchAnswer } from '../contract/batches/answers.ts';
 import { batchQuery, batchRequest } from '../contract/batches/requests.ts';
 import { toBatch } from '../contract/batches/views.ts';
 import { toPagination } from '../contract/pages.ts';
-import { BATCH_STATUSES, type Batch, type BatchStatus, batchNotFound } from '../domain/batch.ts';
+import { BATCH_STATUSES, type Batch, type BatchStatus } from '../domain/batch.ts';
+import { notFound } from '../domain/errors.ts';
 import { PRIORITIES } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { cancelWithTransfers, retryFailed } from '../processes/batches/changes.ts';
@@ -198,7 +199,7 @@ async function printCreated(
 
 async function find({ sql }: Installation, account: string, id: string): Promise<BatchAnswer> {
   const found = await findBatch(sql, account, id);
-  if (!found) throw batchNotFound();
+  if (!found) throw notFound('batch');
   return toBatch(found, found.counts);
 }
 

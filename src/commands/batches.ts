@@ -9,10 +9,15 @@ import {
   type BatchSource,
   type BatchState,
   batchDecider,
-  batchNotFound,
 } from '../domain/batch.ts';
 import { createPager, type RoutedItem, transfersOf, urisOf } from '../domain/batch-items.ts';
-import { DomainError, type FieldError, fieldError, MOST_ERRORS } from '../domain/errors.ts';
+import {
+  DomainError,
+  type FieldError,
+  fieldError,
+  MOST_ERRORS,
+  notFound,
+} from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
@@ -288,9 +293,9 @@ export async function loadBatch(
   accountId: string,
   batchId: string,
 ): Promise<KnownBatch> {
-  if (!isId('bat', batchId)) throw batchNotFound();
+  if (!isId('bat', batchId)) throw notFound('batch');
   const { state, ...known } = await load(store, batchDecider, streamName('batch', batchId));
-  if (state.status === 'none' || state.account_id !== accountId) throw batchNotFound();
+  if (state.status === 'none' || state.account_id !== accountId) throw notFound('batch');
   return { state, ...known };
 }
 
@@ -309,6 +314,6 @@ export async function changeBatch(
     cause,
     options,
   );
-  if (state.status === 'none') throw batchNotFound();
+  if (state.status === 'none') throw notFound('batch');
   return { state, ...handled };
 }

@@ -1,8 +1,8 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, notFound } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import { newId } from '../domain/ids.ts';
-import { notFound, type Transfer, type TransferCreated } from '../domain/transfer.ts';
+import type { Transfer, TransferCreated } from '../domain/transfer.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
 import { optionsOf } from '../domain/transfer-options.ts';
 import { routeOf } from '../domain/transfer-route.ts';
@@ -83,6 +83,6 @@ export async function createTransfer(
 /** Returns the transfer that these events create. */
 export function transferOf(events: NewEvent[]): Transfer {
   const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   return state;
 }

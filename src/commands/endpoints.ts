@@ -9,7 +9,7 @@ import type { Bandwidth } from '../domain/bandwidth.ts';
 import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoint.ts';
 import * as endpoint from '../domain/endpoint.ts';
 import { type EndpointCommand, endpointDecider } from '../domain/endpoint-decider.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import type { AnnouncedHostKey } from '../domain/host-keys.ts';
 import { newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
@@ -73,7 +73,7 @@ export function updateEndpoint(
   return holdingName(deps, request.name, async (assertHeld) => {
     const endpoints = await deps.endpoints();
     const existing = endpoints.find(({ endpoint_id }) => endpoint_id === endpointId);
-    if (!existing) throw new DomainError('not_found', 'There is no such endpoint');
+    if (!existing) throw notFound('endpoint');
     if (existing.name === request.name) return update(deps, endpointId, request, cause, assertHeld);
     throw fieldError(
       'name',
@@ -191,8 +191,7 @@ async function shownInCatalog(
   { state, position, revision }: Pick<Loaded, 'state' | 'position' | 'revision'>,
   created: boolean,
 ): Promise<SavedEndpoint> {
-  if (state.status !== 'configured')
-    throw new DomainError('not_found', 'There is no such endpoint');
+  if (state.status !== 'configured') throw notFound('endpoint');
   if (!(await deps.waitFor('catalog', position))) {
     throw new DomainError(
       'unavailable',
@@ -338,8 +337,7 @@ async function command(
     request,
     cause,
   );
-  if (state.status !== 'configured')
-    throw new DomainError('not_found', 'There is no such endpoint');
+  if (state.status !== 'configured') throw notFound('endpoint');
   await deps.waitFor('catalog', handled.position);
   return { state, ...handled };
 }

@@ -5,7 +5,7 @@ import {
   type BatchCompleted,
   batchDecider,
 } from '../domain/batch.ts';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError, notFound } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import {
   batchOfRun,
@@ -13,7 +13,6 @@ import {
   type FlowCommand,
   type FlowSettings,
   type FlowState,
-  flowNotFound,
   type OpenRun,
   type RunOutcome,
 } from '../domain/flow.ts';
@@ -141,14 +140,14 @@ export async function loadFlow(
   accountId: string,
   flowId: string,
 ): Promise<KnownFlow> {
-  if (!isId('flo', flowId)) throw flowNotFound();
+  if (!isId('flo', flowId)) throw notFound('flow');
   const shown = await deps.shownFlow(flowId);
   // The stream of a flow that runs often is long, so it is read from what the read model shows.
   const { state, ...known } = shown
     ? await withNews(deps, shown)
     : await load(deps.store, flowDecider, streamName('flow', flowId));
   if (state.status === 'none' || state.status === 'removed' || state.account_id !== accountId)
-    throw flowNotFound();
+    throw notFound('flow');
   return { state, ...known };
 }
 
@@ -228,6 +227,6 @@ export async function changeFlow(
 ): Promise<Handled<Flow>> {
   const stream = streamName('flow', flowId);
   const { state, ...handled } = await handle(store, flowDecider, stream, command, cause, options);
-  if (state.status === 'none') throw flowNotFound();
+  if (state.status === 'none') throw notFound('flow');
   return { state, ...handled };
 }

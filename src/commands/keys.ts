@@ -1,6 +1,6 @@
 import type { KeyRequest } from '../contract/keys.ts';
 import { parseDuration } from '../domain/durations.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type * as key from '../domain/key.ts';
 import { keyDecider } from '../domain/key.ts';
@@ -68,7 +68,7 @@ export async function findCreatedKey(deps: CommandDeps, keyId: string): Promise<
 }
 
 function existing(state: key.KeyState): key.Key {
-  if (state.status === 'none') throw new DomainError('not_found', 'There is no such key');
+  if (state.status === 'none') throw notFound('key');
   return state;
 }
 

@@ -1,4 +1,5 @@
 import type { AfterEvent } from '../domain/after.ts';
+import { notFound } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type {
@@ -10,7 +11,6 @@ import type {
   TransferState,
   Verification,
 } from '../domain/transfer.ts';
-import { notFound } from '../domain/transfer.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import type { CommandDeps } from './deps.ts';
@@ -27,13 +27,13 @@ export async function loadTransfer(
   accountId: string,
   transferId: string,
 ): Promise<KnownTransfer> {
-  if (!isId('txr', transferId)) throw notFound();
+  if (!isId('txr', transferId)) throw notFound('transfer');
   const { state, ...known } = await load(
     store,
     transferDecider,
     streamName('transfer', transferId),
   );
-  if (state.status === 'none' || state.facts.account_id !== accountId) throw notFound();
+  if (state.status === 'none' || state.facts.account_id !== accountId) throw notFound('transfer');
   return { state, ...known };
 }
 
@@ -234,7 +234,7 @@ export async function handleTransfer(
     cause,
     options,
   );
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   return { state, ...handled };
 }
 

@@ -6,7 +6,7 @@ import type {
   WebhookRequest,
 } from '../contract/webhooks/requests.ts';
 import { parseDuration } from '../domain/durations.ts';
-import { DomainError, fieldError } from '../domain/errors.ts';
+import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
@@ -189,7 +189,7 @@ async function answer(
 }
 
 function existing(state: WebhookState): Webhook {
-  if (state.status === 'none') throw new DomainError('not_found', 'There is no such webhook');
+  if (state.status === 'none') throw notFound('webhook');
   return state;
 }
 

@@ -1,6 +1,6 @@
 import type { After } from './after.ts';
 import type { Decider } from './decider.ts';
-import { DomainError } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { Priority } from './transfer.ts';
 import type { CommonOptions, TransferOptions } from './transfer-options.ts';
@@ -155,11 +155,6 @@ export type BatchCommand =
       now: string;
     };
 
-/** Creates the error for a batch that does not exist or that the caller may not see. */
-export function batchNotFound(): DomainError {
-  return new DomainError('not_found', 'There is no such batch');
-}
-
 export function isRejected(item: BatchItem | RejectedItem): item is RejectedItem {
   return 'error' in item;
 }
@@ -171,7 +166,7 @@ function initialState(): BatchState {
 /** Returns no event if the work is already done, or if another process was first. */
 function decide(command: BatchCommand, state: BatchState): BatchEvent[] {
   if (command.type === 'create') return state.status === 'none' ? created(command) : [];
-  if (state.status === 'none') throw batchNotFound();
+  if (state.status === 'none') throw notFound('batch');
   switch (command.type) {
     case 'list':
       return state.status === 'creating' && !state.listed && command.page.first === state.items

@@ -12,7 +12,7 @@ import {
   type SealedCredentials,
 } from './endpoint.ts';
 import { assertSameAudience } from './endpoint-audience.ts';
-import { DomainError } from './errors.ts';
+import { DomainError, notFound } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import {
   type AnnouncedHostKey,
@@ -58,8 +58,7 @@ function decide(command: EndpointCommand, state: EndpointState): EndpointEvent[]
     return [{ type: 'endpoint.configured', data: { ...command.data, settings } }];
   }
   if (state.status === 'removed' && command.type === 'remove') return [];
-  if (state.status !== 'configured')
-    throw new DomainError('not_found', 'There is no such endpoint');
+  if (state.status !== 'configured') throw notFound('endpoint');
   switch (command.type) {
     case 'update':
       return update(command, state);

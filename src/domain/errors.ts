@@ -76,6 +76,22 @@ export class DomainError extends Error {
   }
 }
 
+type ResourceKind =
+  | 'transfer'
+  | 'batch'
+  | 'flow'
+  | 'endpoint'
+  | 'key'
+  | 'webhook'
+  | 'delivery'
+  | 'event'
+  | 'projection';
+
+/** Creates the error for a resource that does not exist or that the caller may not see. */
+export function notFound(kind: ResourceKind): DomainError {
+  return new DomainError('not_found', `There is no such ${kind}`);
+}
+
 /** Creates the error for one invalid field. */
 export function fieldError(
   field: string,

@@ -1,14 +1,14 @@
 import { canonicalJson } from './canonical-json.ts';
 import type { Decider } from './decider.ts';
+import { notFound } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
-import {
-  type Flow,
-  type FlowCommand,
-  type FlowEvent,
-  type FlowSettings,
-  type FlowState,
-  flowNotFound,
-  type ListingError,
+import type {
+  Flow,
+  FlowCommand,
+  FlowEvent,
+  FlowSettings,
+  FlowState,
+  ListingError,
 } from './flow.ts';
 
 function initialState(): FlowState {
@@ -22,7 +22,7 @@ function initialState(): FlowState {
 function decide(command: FlowCommand, state: FlowState): FlowEvent[] {
   if (command.type === 'create')
     return state.status === 'none' ? [{ type: 'flow.created', data: command.data }] : [];
-  if (state.status === 'none') throw flowNotFound();
+  if (state.status === 'none') throw notFound('flow');
   switch (command.type) {
     case 'end_listing':
       return isOpen(state, command.run_id, false)
@@ -42,7 +42,7 @@ type LiveCommand = Exclude<
 
 /** A process that works on a flow may learn of its removal from its next append. */
 function ofRemoved({ type }: LiveCommand): [] {
-  if (['update', 'pause', 'resume', 'request_run'].includes(type)) throw flowNotFound();
+  if (['update', 'pause', 'resume', 'request_run'].includes(type)) throw notFound('flow');
   return [];
 }
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import type { After } from './after.ts';
-import { DomainError } from './errors.ts';
 import type { Event } from './event.ts';
 import type { FlowTrigger } from './flow-trigger.ts';
 import type { Priority } from './transfer.ts';
@@ -177,11 +176,6 @@ export type FlowCommand =
 
 /** How the batch of a run ended. */
 export type RunOutcome = Pick<RunCompleted, 'status' | 'counts' | 'bytes' | 'ended_at'>;
-
-/** Creates the error for a flow that does not exist or that the caller may not see. */
-export function flowNotFound(): DomainError {
-  return new DomainError('not_found', 'There is no such flow');
-}
 
 /** Returns the id of the batch of a run. So a run that is continued finds its batch. */
 export function batchOfRun(runId: string): string {

@@ -1,5 +1,5 @@
 import type { Decider } from './decider.ts';
-import { DomainError } from './errors.ts';
+import { notFound } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { Role } from './role.ts';
 
@@ -83,7 +83,7 @@ function initialState(): KeyState {
 function decide(command: KeyCommand, state: KeyState): KeyEvent[] {
   if (command.type === 'create')
     return state.status === 'none' ? [{ type: 'key.created', data: command.data }] : [];
-  if (state.status === 'none') throw new DomainError('not_found', 'There is no such key');
+  if (state.status === 'none') throw notFound('key');
   if (state.status === 'revoked') return [];
   if (command.type === 'revoke')
     return [{ type: 'key.revoked', data: { revoked_at: command.now } }];

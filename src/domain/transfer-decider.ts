@@ -1,10 +1,9 @@
 import { type AfterEvent, recordOutcome } from './after.ts';
 import type { Decider } from './decider.ts';
-import { DomainError, type DomainErrorCode } from './errors.ts';
+import { DomainError, type DomainErrorCode, notFound } from './errors.ts';
 import {
   type AttemptFigures,
   evolveTransfer,
-  notFound,
   type Priority,
   type Transfer,
   type TransferCompleted,
@@ -187,7 +186,7 @@ function queuedAgain(
 }
 
 function cancel(now: string, state: TransferState): TransferEvent[] {
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   if (allows('cancel', state)) return [{ type: 'transfer.cancelled', data: { cancelled_at: now } }];
   throw inWrongState(
     'transfer_not_cancellable',
@@ -200,7 +199,7 @@ function setPriority(
   { priority, now }: Extract<TransferCommand, { type: 'set_priority' }>,
   state: TransferState,
 ): TransferEvent[] {
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   if (!allows('set_priority', state))
     throw inWrongState(
       'priority_not_changeable',
@@ -225,7 +224,7 @@ function abort(
   { now, figures }: { now: string; figures: AttemptFigures | null },
   state: TransferState,
 ): TransferEvent[] {
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   if (state.status === 'in_progress') {
     const failure: AttemptFailure = {
       code: 'aborted_by_operator',

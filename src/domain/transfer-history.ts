@@ -1,6 +1,6 @@
-import { fieldError } from './errors.ts';
+import { fieldError, notFound } from './errors.ts';
 import type { StoredEvent } from './event.ts';
-import { notFound, type Transfer } from './transfer.ts';
+import type { Transfer } from './transfer.ts';
 import { transferDecider } from './transfer-decider.ts';
 import { upcast } from './upcast.ts';
 
@@ -17,7 +17,7 @@ export function eventsUntil(events: StoredEvent[], asOf: AsOf): StoredEvent[] {
 /** Returns the transfer after these stored events. Throws `not_found` if there are none. */
 export function stateOf(events: StoredEvent[]): Transfer {
   const state = events.map(upcast).reduce(transferDecider.evolve, transferDecider.initialState());
-  if (state.status === 'none') throw notFound();
+  if (state.status === 'none') throw notFound('transfer');
   return state;
 }
 

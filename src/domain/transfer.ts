@@ -163,11 +163,6 @@ export type Transfer = { facts: TransferFacts } & (
 
 export type TransferState = { status: 'none' } | Transfer;
 
-/** Creates the error for a transfer that does not exist or that the caller may not see. */
-export function notFound(): DomainError {
-  return new DomainError('not_found', 'There is no such transfer');
-}
-
 /** The error for a transfer that left the log by retention. `name` is that of the export. */
 export function retained(recordedAt: string, name: string): DomainError {
   return new DomainError(

@@ -1,5 +1,5 @@
 import type { Decider } from './decider.ts';
-import { DomainError } from './errors.ts';
+import { notFound } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 
 /**
@@ -107,7 +107,7 @@ function decide(command: WebhookCommand, state: WebhookState): WebhookEvent[] {
   if (command.type === 'register')
     return state.status === 'none' ? [{ type: 'webhook.registered', data: command.data }] : [];
   if (state.status === 'removed' && command.type === 'remove') return [];
-  if (state.status !== 'active') throw new DomainError('not_found', 'There is no such webhook');
+  if (state.status !== 'active') throw notFound('webhook');
   switch (command.type) {
     case 'update':
       return update(command, state);

@@ -13,7 +13,7 @@ import * as answers from '../../contract/endpoints/answers.ts';
 import * as requests from '../../contract/endpoints/requests.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { notFound } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import {
   acceptShownHostKey,
@@ -55,8 +55,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
   ): Promise<ConfiguredEndpoint> {
     const id = request.params.endpoint_id;
     const found = isId('end', id) ? await findEndpoint(sql, id) : null;
-    if (!found || !mayUse(found, accountLimit(request)))
-      throw new DomainError('not_found', 'There is no such endpoint');
+    if (!found || !mayUse(found, accountLimit(request))) throw notFound('endpoint');
     return found;
   }
 

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { createKey, findCreatedKey, revokeKey } from '../../commands/keys.ts';
 import * as schemas from '../../contract/keys.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { notFound } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import { findKeyById, listKeys } from '../../projections/catalog/queries.ts';
 import { causeOf } from '../auth.ts';
@@ -20,7 +20,7 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
 
   async function find(id: string): Promise<schemas.Key> {
     const found = isId('key', id) ? await findKeyById(sql, id) : null;
-    if (!found) throw new DomainError('not_found', 'There is no such key');
+    if (!found) throw notFound('key');
     return schemas.toKey(found);
   }
 

@@ -7,7 +7,7 @@ import {
   projectionList,
   projectionParams,
 } from '../../contract/projections.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, notFound } from '../../domain/errors.ts';
 import { type ProjectionStatus, projectionStatus } from '../../processes/projections/status.ts';
 import {
   requestProjectionTask,
@@ -50,7 +50,7 @@ export function projectionRoutes(
 
   async function find(name: string): Promise<Projection> {
     const found = (await look()).data.find((each) => each.name === name);
-    if (!found) throw new DomainError('not_found', 'There is no such projection');
+    if (!found) throw notFound('projection');
     return found;
   }
 

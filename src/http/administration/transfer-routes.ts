@@ -3,8 +3,8 @@ import { abortTransfer } from '../../commands/transfers.ts';
 import { liveTransfers, transferDetail } from '../../contract/transfers/answers.ts';
 import { liveQuery, transferParams } from '../../contract/transfers/requests.ts';
 import { toDetail, toLive } from '../../contract/transfers/views.ts';
+import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { notFound } from '../../domain/transfer.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
@@ -30,7 +30,7 @@ export function transferAdministration(
   ): AsyncGenerator<ServerEvent> {
     for await (const update of live.follow({ transferId, account, quietMs, signal })) {
       if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0)
-        throw notFound();
+        throw notFound('transfer');
       if (update === null) yield null;
       else {
         const transfers = update.transfers.map(({ transfer, ...live }) => toLive(transfer, live));
@@ -68,7 +68,7 @@ export function transferAdministration(
       },
       async handler(request, reply) {
         const { transfer_id } = request.query;
-        if (transfer_id !== undefined && !isId('txr', transfer_id)) throw notFound();
+        if (transfer_id !== undefined && !isId('txr', transfer_id)) throw notFound('transfer');
         return sendEvents(deps, request, reply, (signal, quietMs) =>
           follow(transfer_id, accountLimit(request), quietMs, signal),
         );
@@ -98,7 +98,7 @@ export function transferAdministration(
       },
       async handler(request, reply) {
         const { transfer_id } = request.params;
-        if (!isId('txr', transfer_id)) throw notFound();
+        if (!isId('txr', transfer_id)) throw notFound('transfer');
         const account = accountLimit(request);
         if (account !== null) await readHistory(deps, account, transfer_id);
         return idempotent(deps, request, reply, {

@@ -4,7 +4,7 @@ import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
-import { batchNotFound } from '../../domain/batch.ts';
+import { notFound } from '../../domain/errors.ts';
 import { cancelWithTransfers, retryFailed } from '../../processes/batches/changes.ts';
 import { findBatch, listBatches, listRejected } from '../../projections/batches/queries.ts';
 import type { AdmissionControl } from '../admission.ts';
@@ -138,7 +138,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.BatchAnswer> {
         const found = await findBatch(sql, clientOf(request).accountId, request.params.batch_id);
-        if (!found) throw batchNotFound();
+        if (!found) throw notFound('batch');
         const { counts, ...batch } = found;
         return toBatch(batch, counts);
       },
@@ -229,7 +229,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.RejectedItems> {
         const { batch_id } = request.params;
-        if (!(await findBatch(sql, clientOf(request).accountId, batch_id))) throw batchNotFound();
+        if (!(await findBatch(sql, clientOf(request).accountId, batch_id))) throw notFound('batch');
         const { items, total } = await listRejected(sql, batch_id, request.query);
         return { data: items, pagination: toPagination(request.query, items.length, total) };
       },

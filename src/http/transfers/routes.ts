@@ -13,8 +13,9 @@ import * as answers from '../../contract/transfers/answers.ts';
 import { transfersToCsv } from '../../contract/transfers/csv.ts';
 import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
+import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { notFound, type Transfer } from '../../domain/transfer.ts';
+import type { Transfer } from '../../domain/transfer.ts';
 import { stateAsOf } from '../../domain/transfer-history.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
@@ -188,7 +189,7 @@ export function transferRoutes(
           access.transferRead(request, 'history', past.facts);
           return toDetail(past);
         }
-        if (!isId('txr', transfer_id)) throw notFound();
+        if (!isId('txr', transfer_id)) throw notFound('transfer');
         const found = await currentTransfer(deps, accountId, transfer_id);
         if (!found) return throwNotFound(sql, accountId, transfer_id);
         const { transfer, moving } = found;

@@ -4,7 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { webhookParams } from '../../contract/webhooks/requests.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, notFound } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import { lastRequest } from '../../processes/webhooks/attempt-request.ts';
 import {
@@ -46,7 +46,7 @@ async function findDelivery(
   filter: DeliveryFilter = {},
 ): Promise<StoredDelivery> {
   const found = isId('dlv', id) ? await getDelivery(sql, id, filter) : null;
-  if (!found) throw new DomainError('not_found', 'There is no such delivery');
+  if (!found) throw notFound('delivery');
   return found;
 }
 

@@ -14,7 +14,7 @@ import {
 import * as answers from '../../contract/webhooks/answers.ts';
 import * as requests from '../../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
@@ -47,7 +47,7 @@ export async function ownWebhook(
   const found = isId('whk', webhook_id)
     ? await findWebhook(sql, clientOf(request).accountId, webhook_id)
     : null;
-  if (!found) throw new DomainError('not_found', 'There is no such webhook');
+  if (!found) throw notFound('webhook');
   return found;
 }
 

@@ -1,7 +1,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { DeliveryStatus } from '../../contract/webhooks/deliveries.ts';
 import type { Payload } from '../../contract/webhooks/payloads.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, notFound } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { deliveryOf, enqueue, scheduleAgain, scheduleFailedAgain } from './table.ts';
@@ -23,7 +23,7 @@ export async function redeliver(
 ): Promise<void> {
   rejectDisabled(enabled, 'retry');
   const found = await scheduleAgain(sql, deliveryId);
-  if (!found) throw new DomainError('not_found', 'There is no such delivery');
+  if (!found) throw notFound('delivery');
 }
 
 /**

@@ -6,7 +6,7 @@ import { listen } from '../../adapters/postgres/listen.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ReplayFrom } from '../../contract/webhooks/deliveries.ts';
-import { DomainError, fieldError } from '../../domain/errors.ts';
+import { fieldError, notFound } from '../../domain/errors.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
 import { positionBefore } from './event-times.ts';
@@ -59,7 +59,7 @@ async function positionBeforeEvent(
   left: AbortSignal,
 ): Promise<bigint> {
   const time = decodeTime(eventId.slice('evt_'.length));
-  const unknown = new DomainError('not_found', 'There is no such event');
+  const unknown = notFound('event');
   if (time > Date.now() + SLACK_MS) throw unknown;
   const past = new Date(time + SLACK_MS).toISOString();
   const signal = AbortSignal.any([left, AbortSignal.timeout(SEARCH_LIMIT_MS)]);

@@ -1,5 +1,6 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { isId } from '../../domain/ids.ts';
 import { leafHash } from '../../domain/proof/hash.ts';
@@ -7,7 +8,7 @@ import { leafOf } from '../../domain/proof/leaf.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { streamName } from '../../domain/streams.ts';
-import { endsTransfer, notFound, type TransferCreated } from '../../domain/transfer.ts';
+import { endsTransfer, type TransferCreated } from '../../domain/transfer.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
 import { throwNotFound } from '../retention/retained-transfers.ts';
 import { checkpointOver, findSigningKey, foldedUntil } from './queries.ts';
@@ -41,7 +42,7 @@ export async function makeReceipt(
   const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
   const last = events.at(-1);
   if (owner === undefined || last === undefined || (accountId !== null && owner !== accountId))
-    throw notFound();
+    throw notFound('transfer');
   if (!events.some(({ type }) => endsTransfer(type))) return { state: 'open' };
   if ((await foldedUntil(sql)) < last.position) return { state: 'not_covered' };
 

@@ -4,10 +4,11 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { retentionRecords } from '../../domain/retention.ts';
 import { RETENTION } from '../../domain/streams.ts';
-import { notFound, retained } from '../../domain/transfer.ts';
+import { retained } from '../../domain/transfer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { pagesOf, revisionAfter } from '../read-log.ts';
 
@@ -133,7 +134,7 @@ export async function throwNotFound(
       from read.retained_transfers t join read.retention_records r on r.revision = t.record
      where transfer_id = ${transferId}
        and (${accountId}::text is null or account_id = ${accountId})`;
-  throw row ? retained(row.recorded_at, row.export_name) : notFound();
+  throw row ? retained(row.recorded_at, row.export_name) : notFound('transfer');
 }
 
 /** Returns true if a record in the log names the transfer. The table alone proves nothing. */

@@ -1,9 +1,10 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { isId } from '../../domain/ids.ts';
 import { streamName } from '../../domain/streams.ts';
-import { notFound, type TransferCreated } from '../../domain/transfer.ts';
+import type { TransferCreated } from '../../domain/transfer.ts';
 import { throwNotFound } from '../retention/retained-transfers.ts';
 
 interface Stores {
@@ -19,7 +20,7 @@ export async function readHistory(
 ): Promise<StoredEvent[]> {
   const events = await read(stores, accountId, transferId);
   const created = events[0]?.data as TransferCreated | undefined;
-  if (created?.account_id !== accountId) throw notFound();
+  if (created?.account_id !== accountId) throw notFound('transfer');
   return events;
 }
 
@@ -33,7 +34,7 @@ async function read(
   accountId: string | null,
   transferId: string,
 ): Promise<StoredEvent[]> {
-  if (!isId('txr', transferId)) throw notFound();
+  if (!isId('txr', transferId)) throw notFound('transfer');
   const events = await store.read(streamName('transfer', transferId));
   return events.length > 0 ? events : throwNotFound(sql, accountId, transferId);
 }
