@@ -9,7 +9,7 @@ import { BATCH_STATUSES, type Batch, type BatchStatus } from '../domain/batch.ts
 import { notFound } from '../domain/errors.ts';
 import { PRIORITIES } from '../domain/transfer.ts';
 import type { Installation } from '../installation.ts';
-import { cancelWithTransfers, retryFailed } from '../processes/batches/changes.ts';
+import { cancelWithTransfers, retryBatch } from '../processes/batches/changes.ts';
 import { findBatch, listBatches, listRejected } from '../projections/batches/queries.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
@@ -132,14 +132,7 @@ export function addBatchCommands(program: Command): void {
       withInstallation(async (installation) => {
         const reserved = reserveBatch();
         const cause = operator();
-        const created = await retryFailed(
-          installation,
-          options.account,
-          id,
-          cause,
-          reserved,
-          false,
-        );
+        const created = await retryBatch(installation, options.account, id, cause, reserved, false);
         await printCreated(installation, created.state, options);
       }),
     );

@@ -12,7 +12,7 @@ import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
 import type { Installation } from '../installation.ts';
-import { ping, redeliver, retryFailed } from '../processes/webhooks/deliveries.ts';
+import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/deliveries.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { getDelivery, listDeliveries } from '../processes/webhooks/table.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
@@ -231,7 +231,7 @@ async function deliveries(
 
 async function retry(installation: Installation, account: string, id: string): Promise<number> {
   const { sql } = installation;
-  if (!isId('dlv', id)) return retryFailed(sql, await find(installation, account, id));
+  if (!isId('dlv', id)) return retryFailedDeliveries(sql, await find(installation, account, id));
   const delivery = await getDelivery(sql, id, { accountId: account });
   if (!delivery)
     throw new DomainError(

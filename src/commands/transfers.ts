@@ -37,6 +37,19 @@ export async function loadTransfer(
   return { state, ...known };
 }
 
+/** Loads a transfer of any account. Returns null if the log has none. */
+export async function loadAnyTransfer(
+  { store }: Pick<CommandDeps, 'store'>,
+  transferId: string,
+): Promise<KnownTransfer | null> {
+  const { state, ...known } = await load(
+    store,
+    transferDecider,
+    streamName('transfer', transferId),
+  );
+  return state.status === 'none' ? null : { state, ...known };
+}
+
 /**
  * Cancels a transfer. Throws `not_found`, or `transfer_not_cancellable` if it is in progress or has
  * ended.
@@ -186,19 +199,6 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
     case 'mover_lost':
       return { type: 'lose_mover', claim_id, figures: outcome.figures, now: now() };
   }
-}
-
-/** Loads a transfer of any account. Null if the log has none. */
-export async function findTransfer(
-  { store }: Pick<CommandDeps, 'store'>,
-  transferId: string,
-): Promise<KnownTransfer | null> {
-  const { state, ...known } = await load(
-    store,
-    transferDecider,
-    streamName('transfer', transferId),
-  );
-  return state.status === 'none' ? null : { state, ...known };
 }
 
 /** Records what a step after a transfer has done, once. */

@@ -5,7 +5,7 @@ import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
 import { notFound } from '../../domain/errors.ts';
-import { cancelWithTransfers, retryFailed } from '../../processes/batches/changes.ts';
+import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
 import { findBatch, listBatches, listRejected } from '../../projections/batches/queries.ts';
 import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
@@ -196,7 +196,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         return idempotent(deps, request, reply, {
           reserve: reserveBatch,
           async run(reserved, repeated, commands) {
-            const { state } = await retryFailed(
+            const { state } = await retryBatch(
               { sql, commands },
               accountId,
               batch_id,

@@ -11,8 +11,8 @@ import {
   type DeliveryFilter,
   ping,
   redeliver,
-  retryAllFailed,
-  retryFailed,
+  retryAllFailedDeliveries,
+  retryFailedDeliveries,
 } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
 import {
@@ -196,7 +196,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           async run(): Promise<Answer<schemas.Retried>> {
             return {
               status: 202,
-              body: { retried: await retryFailed(sql, await ownWebhook(sql, request)) },
+              body: { retried: await retryFailedDeliveries(sql, await ownWebhook(sql, request)) },
             };
           },
         }),
@@ -286,7 +286,10 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           run: async (): Promise<Answer<schemas.Retried>> => ({
             status: 202,
             body: {
-              retried: await retryAllFailed(sql, accountAsked(request, request.body.account)),
+              retried: await retryAllFailedDeliveries(
+                sql,
+                accountAsked(request, request.body.account),
+              ),
             },
           }),
         }),

@@ -24,7 +24,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
-import { findTransfer, type KnownTransfer, recordAfter } from '../../commands/transfers.ts';
+import { type KnownTransfer, loadAnyTransfer, recordAfter } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { type AfterEvent, type AfterStep, nextStep } from '../../domain/after.ts';
 import { reasonOf } from '../../domain/errors.ts';
@@ -162,7 +162,7 @@ async function takeSteps(
 ): Promise<Again | null> {
   const { transferId, claimId } = claimed;
   let claim = claimed;
-  let known = await findTransfer(deps, transferId);
+  let known = await loadAnyTransfer(deps, transferId);
   if (known === null) return null;
   const cause = { actor: deps.actor, correlationId: claimId };
   for (let step = nextStep(known.state); step !== null; step = nextStep(known.state)) {

@@ -56,7 +56,7 @@ export async function cancelWithTransfers(
  * Creates a batch that repeats the failed transfers of another one. `repeated` means that an
  * earlier process may have created it. Throws `not_found` or `batch_not_retryable`.
  */
-export async function retryFailed(
+export async function retryBatch(
   { sql, commands }: BatchDeps,
   accountId: string,
   batchId: string,

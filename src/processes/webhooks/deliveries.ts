@@ -30,7 +30,7 @@ export async function redeliver(
  * Schedules the failed deliveries of a webhook again. Returns the number of deliveries. Throws
  * `webhook_disabled`.
  */
-export async function retryFailed(
+export async function retryFailedDeliveries(
   sql: Queryable,
   { webhook_id: webhookId, enabled }: Pick<Webhook, 'webhook_id' | 'enabled'>,
 ): Promise<number> {
@@ -42,7 +42,10 @@ export async function retryFailed(
  * Schedules the failed deliveries of all enabled webhooks again: of an account, or of all accounts
  * if it is null. Returns the number of deliveries.
  */
-export function retryAllFailed(sql: Queryable, accountId: string | null): Promise<number> {
+export function retryAllFailedDeliveries(
+  sql: Queryable,
+  accountId: string | null,
+): Promise<number> {
   return scheduleFailedAgain(sql, { accountId });
 }
 

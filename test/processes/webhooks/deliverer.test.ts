@@ -5,7 +5,11 @@ import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import { serviceSignature } from '../../../src/adapters/webhooks/signature.ts';
 import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { runDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
-import { ping, redeliver, retryFailed } from '../../../src/processes/webhooks/deliveries.ts';
+import {
+  ping,
+  redeliver,
+  retryFailedDeliveries,
+} from '../../../src/processes/webhooks/deliveries.ts';
 import { getDelivery } from '../../../src/processes/webhooks/table.ts';
 import { createCertificates } from '../../support/certificates.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
@@ -211,7 +215,9 @@ describeWithPostgres('the deliverer', () => {
       attempts: 5,
     });
     expect(await detail(ids[1] as string)).toMatchObject({ status: 'failed' });
-    expect(await retryFailed(installation.sql, { webhook_id: webhookId, enabled: true })).toBe(1);
+    expect(
+      await retryFailedDeliveries(installation.sql, { webhook_id: webhookId, enabled: true }),
+    ).toBe(1);
     expect(await attempted(ids[1] as string, 5)).toMatchObject({ status: 'delivered' });
     for (const id of ids) {
       const { event_id, body } = await detail(id);

@@ -7,8 +7,8 @@ import { newId } from '../../../src/domain/ids.ts';
 import {
   ping,
   redeliver,
-  retryAllFailed,
-  retryFailed,
+  retryAllFailedDeliveries,
+  retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
 import {
@@ -151,7 +151,7 @@ describeWithPostgres('deliveries', () => {
     for (const id of ['whk_a', 'whk_b']) await end(id, 'failed');
     await redeliver(sql, { deliveryId: first, enabled: true });
     expect(await getDelivery(sql, first)).toMatchObject({ status: 'pending', attempts: 4 });
-    expect(await retryFailed(sql, { webhook_id: 'whk_a', enabled: true })).toBe(1);
+    expect(await retryFailedDeliveries(sql, { webhook_id: 'whk_a', enabled: true })).toBe(1);
     expect(await getDelivery(sql, other)).toMatchObject({ status: 'failed' });
     await expect(redeliver(sql, { deliveryId: newId('dlv'), enabled: true })).rejects.toMatchObject(
       { code: 'not_found' },
@@ -171,8 +171,10 @@ describeWithPostgres('deliveries', () => {
     await expect(
       redeliver(sql, { deliveryId: idle.deliveryId, enabled: false }),
     ).rejects.toMatchObject({ code: 'webhook_disabled' });
-    await expect(retryFailed(sql, disabled)).rejects.toMatchObject({ code: 'webhook_disabled' });
-    expect(await retryAllFailed(sql, null)).toBe(1);
+    await expect(retryFailedDeliveries(sql, disabled)).rejects.toMatchObject({
+      code: 'webhook_disabled',
+    });
+    expect(await retryAllFailedDeliveries(sql, null)).toBe(1);
     expect(await getDelivery(sql, idle.deliveryId)).toMatchObject({ status: 'failed' });
     expect(await getDelivery(sql, live.deliveryId)).toMatchObject({ status: 'pending' });
   });
