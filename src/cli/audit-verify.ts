@@ -20,7 +20,7 @@ const SAVE_EVERY_MS = 15_000;
 /** A signed note is far smaller; exports of the log are larger. */
 const LARGEST_NOTE = 1_048_576;
 /** Files that a message names. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 interface VerifyOptions {
   checkpoint?: string;
@@ -165,7 +165,7 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
       `${path} has no checkpoint (a signed note, as \`waybill log checkpoint\` prints it)`,
     );
   // One of them may be a checkpoint that was damaged.
-  const named = others.slice(0, MOST_NAMED).join(', ');
+  const named = others.slice(0, MAX_NAMED).join(', ');
   if (named) note(`Skipped files that are no checkpoints (${others.length}): ${named}`);
   return found.sort((a, b) => a.size - b.size);
 }

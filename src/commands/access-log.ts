@@ -15,7 +15,7 @@ const EVENTS_PER_STREAM = 1_000;
 /** Records of one append, at most. */
 const AT_ONCE = 256;
 /** Records that may wait for the store. Further ones are dropped, and their number is logged. */
-const MOST_WAITING = 10_000;
+const MAX_WAITING = 10_000;
 
 /** One access, with the account whose data was read. Null for the installation. */
 export interface Access {
@@ -127,7 +127,7 @@ export function createAccessLog({
   return {
     record: (access) => append({ ...access, at: new Date().toISOString() }),
     note(access) {
-      if (waiting.length >= MOST_WAITING) dropped++;
+      if (waiting.length >= MAX_WAITING) dropped++;
       else waiting.push({ ...access, at: new Date().toISOString() });
       schedule();
     },

@@ -15,7 +15,7 @@ import {
   DomainError,
   type FieldError,
   fieldError,
-  MOST_ERRORS,
+  MAX_ERRORS,
   notFound,
 } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
@@ -237,7 +237,7 @@ function invalidItems(errors: FieldError[], { field, code, message }: FieldError
   return new DomainError(
     shared ? (code as DomainError['code']) : 'validation_failed',
     `${field}: ${message}${others}`,
-    { errors: errors.slice(0, MOST_ERRORS) },
+    { errors: errors.slice(0, MAX_ERRORS) },
   );
 }
 

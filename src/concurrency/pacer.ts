@@ -25,7 +25,7 @@ const LEAST_TURN_BYTES = 1_024;
 /** What a late timer missed is made up, up to this time. What a frozen process missed is not. */
 const MADE_UP_MS = 100;
 /** How long the next turn waits after a change of the rate, at most. */
-const OWED_AT_MOST_MS = 1_000;
+const MAX_OWED_MS = 1_000;
 
 interface Waiter {
   wanted: number;
@@ -75,7 +75,7 @@ export function createPacer(): Pacer {
       const now = performance.now();
       const owed = rate === null ? 0 : (Math.max(0, nextAt - now) * rate) / (bytesPerSecond ?? 1);
       // A turn of the old rate may have taken what is hours of the new one.
-      nextAt = now + Math.min(owed, OWED_AT_MOST_MS);
+      nextAt = now + Math.min(owed, MAX_OWED_MS);
       rate = bytesPerSecond;
       serve();
     },

@@ -22,7 +22,7 @@ export const BATCH_STATUSES = [
 export type BatchStatus = (typeof BATCH_STATUSES)[number];
 
 /** Files that the listing of a folder yields at most. */
-export const MOST_FILES = 100_000;
+export const MAX_FILES = 100_000;
 
 /** A folder whose files become items. */
 export interface BatchFolder {

@@ -38,7 +38,7 @@ export type DomainErrorCode =
   | 'internal_error';
 
 /** Maximum number of errors in one answer. */
-export const MOST_ERRORS = 100;
+export const MAX_ERRORS = 100;
 
 /** One error in one field of a request. */
 export interface FieldError {
@@ -102,7 +102,7 @@ export function fieldError(
 }
 
 /**
- * Creates the error for several invalid fields. `errors` has the first `MOST_ERRORS` of them, and
+ * Creates the error for several invalid fields. `errors` has the first `MAX_ERRORS` of them, and
  * `others` is the number of the rest.
  */
 export function fieldErrors(

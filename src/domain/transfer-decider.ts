@@ -16,7 +16,7 @@ import {
 import { type AttemptFailure, transferError } from './transfer-errors.ts';
 
 /** Consecutive lost movers, none of which made progress, after which the transfer fails. */
-const MOVERS_LOST_AT_MOST = 5;
+const MAX_MOVERS_LOST = 5;
 
 export type TransferCommand =
   | { type: 'create'; data: TransferCreated }
@@ -159,9 +159,9 @@ function moverLost(
   const { figures, now } = command;
   const moved = figures.transferred_bytes > state.facts.transferred_bytes;
   const lostInARow = moved ? 1 : state.facts.lost_in_a_row + 1;
-  if (lostInARow < MOVERS_LOST_AT_MOST) return queuedAgain(command, lostInARow);
+  if (lostInARow < MAX_MOVERS_LOST) return queuedAgain(command, lostInARow);
   const message =
-    `${MOVERS_LOST_AT_MOST} movers in a row vanished while they worked on this transfer, ` +
+    `${MAX_MOVERS_LOST} movers in a row vanished while they worked on this transfer, ` +
     'and none came further than the one before';
   const error = {
     ...transferError(

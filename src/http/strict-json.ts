@@ -1,5 +1,5 @@
 import { fieldName } from '../contract/wording.ts';
-import { type FieldError, fieldError, fieldErrors, MOST_ERRORS } from '../domain/errors.ts';
+import { type FieldError, fieldError, fieldErrors, MAX_ERRORS } from '../domain/errors.ts';
 
 /** Deeper than any request, so that the name of a field stays short. */
 const DEEPEST = 64;
@@ -47,7 +47,7 @@ function keyErrors(text: string): { errors: FieldError[]; others: number } {
         const key = string.includes('\\') ? (JSON.parse(string) as string) : string.slice(1, -1);
         const message = container && faultOf(key, container);
         if (!message) break;
-        if (errors.length < MOST_ERRORS) {
+        if (errors.length < MAX_ERRORS) {
           const field = key === '__proto__' ? key : fieldName(containers.map(({ at }) => at));
           errors.push({ field, code: 'validation_failed', message });
         } else others++;

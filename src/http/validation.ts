@@ -6,7 +6,7 @@ import {
   type DomainErrorCode,
   type FieldError,
   fieldErrors,
-  MOST_ERRORS,
+  MAX_ERRORS,
 } from '../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema. The error names the first 100 faults. */
@@ -42,9 +42,9 @@ function check(
 /** Converts no more issues than it returns: a body of 64 KiB can cause tens of thousands. */
 function invalid({ issues }: z.ZodError, general: General): DomainError {
   const errors = issues
-    .slice(0, MOST_ERRORS)
+    .slice(0, MAX_ERRORS)
     .flatMap((issue) => toFieldErrors(issue, general))
-    .slice(0, MOST_ERRORS);
+    .slice(0, MAX_ERRORS);
   const [first] = errors as [FieldError];
   const shared = errors.every(({ code }) => code === first.code)
     ? (first.code as DomainErrorCode)
@@ -60,7 +60,7 @@ function faultsOf(issue: z.core.$ZodIssue): number {
 function toFieldErrors(issue: z.core.$ZodIssue, general: string): FieldError[] {
   const field = fieldName(issue.path);
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.slice(0, MOST_ERRORS).map((key) => ({
+    return issue.keys.slice(0, MAX_ERRORS).map((key) => ({
       field: fieldName([...issue.path, key]),
       code: 'unknown_field',
       message: 'is not a known field',

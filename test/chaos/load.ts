@@ -7,7 +7,7 @@ import { type Random, randomFrom } from './random.ts';
 
 const MiB = 1 << 20;
 /** The load waits while more client requests than this are in progress. */
-const MOST_UNDERWAY = 60;
+const MAX_UNDERWAY = 60;
 /** Files on the small disk. They fit if nothing else fills it. */
 const SMALL_DISK_NAMES = 12;
 const SMALL_DISK_FILE = MiB;
@@ -86,7 +86,7 @@ export function startLoad(deps: LoadDeps): Load {
       await sleep(random.gapMs(rate), undefined, { signal: stopping.signal }).catch(
         () => undefined,
       );
-      while (!stopping.signal.aborted && (isFull() || clients.size > MOST_UNDERWAY))
+      while (!stopping.signal.aborted && (isFull() || clients.size > MAX_UNDERWAY))
         await sleep(100);
       if (stopping.signal.aborted) return;
       const one = oneClient(n, randomFrom(seed, `transfer ${n}`)).finally(() =>

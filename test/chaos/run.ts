@@ -28,7 +28,7 @@ const ACCOUNT = 'acc_default';
 const NEIGHBOUR = 'acc_neighbour';
 const NEIGHBOUR_SHARE = 0.2;
 /** The load waits while more transfers than this are open. */
-const MOST_OPEN = 300;
+const MAX_OPEN = 300;
 /**
  * Longer than every retry schedule of the run with its timeouts, and than a clean-up that failed
  * three times.
@@ -89,7 +89,7 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
 
   say('all runs; the load begins');
   let counts: TransferCounts | null = null;
-  const isFull = () => (counts?.open ?? 0) > MOST_OPEN;
+  const isFull = () => (counts?.open ?? 0) > MAX_OPEN;
   const shared = { seed, partners, files, isFull };
   const load = startLoad({
     ...{ ...shared, client, admin, folder: '', rate: options.rate },

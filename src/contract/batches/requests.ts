@@ -2,14 +2,14 @@ import { z } from 'zod';
 import { BATCH_STATUSES } from '../../domain/batch.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { SCHEMES } from '../../domain/uri.ts';
-import { glob, MOST_GLOBS } from '../globs.ts';
+import { glob, MAX_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { commonOptions, transferOptions } from '../transfers/options.ts';
 import { batchId, destinationUri, metadata, sourceUri, uriOf } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
-export const MOST_ITEMS = 1_000;
+export const MAX_ITEMS = 1_000;
 /** Largest body, in bytes. All of its items fit into one append of either event store. */
 export const BATCH_BODY_LIMIT = 512 * 1024;
 
@@ -46,7 +46,7 @@ export const batchRequest = z
     items: z
       .array(item)
       .min(1)
-      .max(MOST_ITEMS)
+      .max(MAX_ITEMS)
       .optional()
       .describe('The files, or else the fields of a folder.'),
     source_uri: uriOf('source_uri')
@@ -64,7 +64,7 @@ export const batchRequest = z
     recursive: z.boolean().optional().describe('Files of its subfolders too. False by default.'),
     exclude: z
       .array(glob)
-      .max(MOST_GLOBS)
+      .max(MAX_GLOBS)
       .optional()
       .describe('Globs of files to leave out, compared like `pattern`.'),
     priority: z.enum(PRIORITIES).default('normal').describe('Of each transfer.'),

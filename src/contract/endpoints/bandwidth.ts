@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DAYS, LEAST_BYTES_PER_SECOND } from '../../domain/bandwidth.ts';
 import { timeZone } from '../time-zone.ts';
 
-const WINDOWS_AT_MOST = 20;
+const MAX_WINDOWS = 20;
 
 const bytesPerSecond = z
   .int()
@@ -53,7 +53,7 @@ export const bandwidth = z
       .describe('The limit outside of the windows; null for none.'),
     windows: z
       .array(window)
-      .max(WINDOWS_AT_MOST)
+      .max(MAX_WINDOWS)
       .default([])
       .describe('Times with another limit. The first that holds counts.'),
   })

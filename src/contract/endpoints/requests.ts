@@ -17,7 +17,7 @@ export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M
 export const endpointParams = z.object({ endpoint_id: endpointId });
 
 const MAX_CONNECTIONS = 16;
-const MOST_ACCOUNTS = 1_000;
+const MAX_ACCOUNTS = 1_000;
 
 const common = {
   name: z
@@ -39,10 +39,10 @@ const common = {
   accounts: z
     .array(requestedAccount)
     .min(1)
-    .max(MOST_ACCOUNTS)
+    .max(MAX_ACCOUNTS)
     .nullable()
     .default(null)
-    .describe(`Accounts that may use it, at most ${MOST_ACCOUNTS}; all of them by default.`),
+    .describe(`Accounts that may use it, at most ${MAX_ACCOUNTS}; all of them by default.`),
   overwrite: z.boolean().default(true).describe('Replace an existing destination file.'),
   bandwidth: bandwidth
     .nullable()

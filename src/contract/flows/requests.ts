@@ -6,13 +6,13 @@ import { objectionToTemplate } from '../../domain/flow-template.ts';
 import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
 import { plain, text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
-import { glob, MOST_GLOBS } from '../globs.ts';
+import { glob, MAX_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { flowId, metadata, uriOf } from '../transfers/requests.ts';
 
-const READY_AT_MOST_MS = 24 * 3_600_000;
+const MAX_UNCHANGED_MS = 24 * 3_600_000;
 const UNCHANGED_FOR = { unchanged_for: '30s' };
 
 export const flowParams = z.object({ flow_id: flowId });
@@ -50,7 +50,7 @@ const source = z
       .meta({ examples: ['*.csv'] }),
     exclude: z
       .array(glob.meta({ examples: ['*.tmp'] }))
-      .max(MOST_GLOBS)
+      .max(MAX_GLOBS)
       .default([])
       .describe('Globs of files to leave out, compared like `pattern`.'),
     recursive: z.boolean().default(false).describe('Files of its subfolders too.'),
@@ -64,7 +64,7 @@ const marker = plain
 
 const ready = z
   .strictObject({
-    unchanged_for: duration(0, READY_AT_MOST_MS, 'from 0s to 1d')
+    unchanged_for: duration(0, MAX_UNCHANGED_MS, 'from 0s to 1d')
       .nullish()
       .describe('A file is ready when its size and time have not changed for this long.')
       .meta({ examples: ['30s'] }),

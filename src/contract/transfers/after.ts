@@ -8,7 +8,7 @@ import { inWords } from '../wording.ts';
 const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
 
 const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
-const MOST_FOLDER_BYTES = 1_024;
+const MAX_FOLDER_BYTES = 1_024;
 
 /** Returns the fault of a `move_to` folder, as text. Null for a valid one. */
 function objectionToFolder(folder: string): string | null {
@@ -19,8 +19,8 @@ function objectionToFolder(folder: string): string | null {
   if (segments.some((segment) => segment === '..' || segment === '.'))
     return 'must not contain . or .. as a segment';
   if (segments.includes('')) return 'must not contain an empty segment (//)';
-  return Buffer.byteLength(folder) > MOST_FOLDER_BYTES
-    ? `must be at most ${MOST_FOLDER_BYTES} bytes long`
+  return Buffer.byteLength(folder) > MAX_FOLDER_BYTES
+    ? `must be at most ${MAX_FOLDER_BYTES} bytes long`
     : null;
 }
 

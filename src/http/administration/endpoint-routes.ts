@@ -42,7 +42,7 @@ import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { testLines } from './endpoint-test.ts';
 
-const LISTED_AT_MOST = 10_000;
+const MAX_LISTED = 10_000;
 const REMOTE_LIMIT_MS = 30_000;
 
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
@@ -380,8 +380,8 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const entries = await listFolder(vault, await find(request), path, signal);
         return {
           path,
-          data: entries.slice(0, LISTED_AT_MOST).map(({ etag: _, ...entry }) => entry),
-          truncated: entries.length > LISTED_AT_MOST,
+          data: entries.slice(0, MAX_LISTED).map(({ etag: _, ...entry }) => entry),
+          truncated: entries.length > MAX_LISTED,
         };
       },
     });

@@ -2,7 +2,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { changeBatch, type KnownBatch } from '../../commands/batches.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { type Batch, type BatchFolder, type BatchListed, MOST_FILES } from '../../domain/batch.ts';
+import { type Batch, type BatchFolder, type BatchListed, MAX_FILES } from '../../domain/batch.ts';
 import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -61,7 +61,7 @@ export async function recordPages(
     return isListing(before.state, page);
   };
   for await (const { item, through } of files) {
-    const most = listed === MOST_FILES;
+    const most = listed === MAX_FILES;
     const page = pager.add(most ? tooMany(item) : item, through);
     if (page && !(await record(page))) return before;
     if (most || stop.aborted) break;
@@ -171,7 +171,7 @@ function messageOf({ message, details: { errors: [first] = [] } }: DomainError):
 }
 
 function tooMany({ source_uri }: RoutedItem): RoutedItem {
-  const most = MOST_FILES.toLocaleString('en');
+  const most = MAX_FILES.toLocaleString('en');
   return rejected(
     source_uri,
     'limit_reached',

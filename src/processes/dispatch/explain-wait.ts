@@ -8,7 +8,7 @@
 import type { WaitingFor, WaitingReason } from '../../domain/waiting-for.ts';
 
 /** Transfers of the account that come first are counted up to this number. */
-export const COUNTED_AT_MOST = 1_000;
+export const MAX_COUNTED = 1_000;
 
 interface EndpointFacts {
   /** False if the catalog lacks it. */
@@ -138,7 +138,7 @@ function inQueue({ busy, others_first, ahead }: WaitFacts): WaitingFor {
 /** Returns which transfers of the same account a mover takes first. Empty if there are none. */
 function ownFirst(ahead: number | null): string {
   if (ahead === 0) return '';
-  const count = ahead === null ? `at least ${COUNTED_AT_MOST}` : ahead;
+  const count = ahead === null ? `at least ${MAX_COUNTED}` : ahead;
   return `${count} other ${ahead === 1 ? 'transfer' : 'transfers'} of this account`;
 }
 

@@ -18,7 +18,7 @@ export const JOBS_CHANNEL = 'waybill_jobs';
 export const LEASE_SECONDS = 30;
 
 /** Jobs beyond this number are not counted: an estimate hours ahead need not be exact. */
-const COUNTED_AT_MOST = 100_000;
+const MAX_COUNTED = 100_000;
 
 /** Revision before the first event, of a job that waits until the log shows its transfer again. */
 const UNKNOWN = -1;
@@ -347,7 +347,7 @@ export function jobsAhead(sql: Queryable) {
            jsonb_build_object('high', ${before('high')}, 'normal', ${before('normal')},
                               'low', ${before('low')}) as ahead
       from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
-             where status <> 'in_progress' limit ${COUNTED_AT_MOST}) waiting`;
+             where status <> 'in_progress' limit ${MAX_COUNTED}) waiting`;
 }
 
 /**

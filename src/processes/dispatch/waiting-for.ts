@@ -5,7 +5,7 @@ import type { WaitingFor } from '../../domain/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { moverSlots } from '../mover/live-movers.ts';
-import { COUNTED_AT_MOST, explainWait, type WaitFacts } from './explain-wait.ts';
+import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
 import { dueTransfers, jobs, LEASE_SECONDS } from './table.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
@@ -87,7 +87,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
     ),
     due as materialized (
       select d.* from (select where exists (select from queueing)) asked_for cross join lateral (
-        ${dueTransfers(sql, sql`(select ids from closed)::text[]`, COUNTED_AT_MOST)}) d
+        ${dueTransfers(sql, sql`(select ids from closed)::text[]`, MAX_COUNTED)}) d
     ),
     -- The account that gets the next slot.
     next as materialized (
@@ -99,7 +99,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
         from (select transfer_id, (row_number() over (partition by account_id order by rank))::integer
                                   - 1 as ahead
                 from due where account_id in (select account_id from queueing)) numbered
-       where ahead < ${COUNTED_AT_MOST}
+       where ahead < ${MAX_COUNTED}
     )
     select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
            a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,

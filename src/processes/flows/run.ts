@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { KnownBatch } from '../../commands/batches.ts';
 import { changeFlow, createBatchOfRun, type KnownFlow, newRun } from '../../commands/flows.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { MOST_FILES } from '../../domain/batch.ts';
+import { MAX_FILES } from '../../domain/batch.ts';
 import type { FilesSkipped, Flow, ListingError, OpenRun, RunReason } from '../../domain/flow.ts';
 import { type Listed, recordPages } from '../batches/listing.ts';
 import { type ExamineDeps, examine, versionIn } from './examine.ts';
@@ -77,7 +77,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
           waiting++;
           readyAt = Math.min(readyAt, one.readyAt ?? Number.POSITIVE_INFINITY);
         } else if (one.decision === 'take') {
-          isFull = taken++ === MOST_FILES;
+          isFull = taken++ === MAX_FILES;
           if (isFull) return;
           yield { item: one.item, through: one.path };
         }

@@ -22,7 +22,7 @@ import { findLists, findParts, findSegments, type Part } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';
 
 /** A search counts no further. */
-export const MOST_COUNTED = 10_000;
+export const MAX_COUNTED = 10_000;
 /** It also stops to count after this long, in milliseconds. */
 const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */

@@ -12,7 +12,7 @@ import { inAll, listsOf } from './trigrams.ts';
 const PART = 100;
 
 /** Enough for a long word: a list more costs more than the texts that it excludes. */
-const MOST_LISTS = 8;
+const MAX_LISTS = 8;
 /** Times that span all transfers. */
 const EARLIEST = '0001-01-01T00:00:00.000Z';
 const LATEST = '9999-12-31T23:59:59.999Z';
@@ -62,7 +62,7 @@ export async function findLists(
   segments: Segment[],
 ): Promise<number[]> {
   const words = wordsOf(filter).map(listsOf);
-  const long = words.filter((lists) => lists.length > MOST_LISTS).flat();
+  const long = words.filter((lists) => lists.length > MAX_LISTS).flat();
   const indexed = segments.filter(({ texts }) => texts !== null);
   if (long.length === 0 || indexed.length === 0) return [...new Set(words.flat())];
   const sampled = [indexed[0], indexed[indexed.length >> 1], indexed.at(-1)];
@@ -76,7 +76,7 @@ export async function findLists(
   return [
     ...new Set(
       words.flatMap((lists) =>
-        lists.toSorted((a, b) => lengthOf(a) - lengthOf(b)).slice(0, MOST_LISTS),
+        lists.toSorted((a, b) => lengthOf(a) - lengthOf(b)).slice(0, MAX_LISTS),
       ),
     ),
   ];

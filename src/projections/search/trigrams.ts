@@ -17,7 +17,7 @@ const LIST_BITS = Math.log2(LISTS);
 /** Two bytes with this distance have no number: the next distance counts from there. */
 const FAR = 0x7fff;
 /** The numbers of texts have 16 bits while an index is created. */
-const MOST_TEXTS = 65_536;
+const MAX_TEXTS = 65_536;
 
 /** Returns the lists that have each text with the word; none if an index cannot find the word. */
 export function listsOf(word: string): number[] {
@@ -32,7 +32,7 @@ export interface TextList {
   numbers: Uint8Array;
 }
 
-/** Creates an empty index of at most MOST_TEXTS texts. */
+/** Creates an empty index of at most MAX_TEXTS texts. */
 export function createTrigramIndex() {
   /** The lists of each text, one text after the other. */
   let found = new Uint16Array(1 << 20);
@@ -45,7 +45,7 @@ export function createTrigramIndex() {
     /** Adds the next text. */
     add(text: string): void {
       const number = ends.length;
-      if (number === MOST_TEXTS) throw new RangeError(`an index has at most ${MOST_TEXTS} texts`);
+      if (number === MAX_TEXTS) throw new RangeError(`an index has at most ${MAX_TEXTS} texts`);
       if (length + text.length > found.length) {
         const larger = new Uint16Array(2 * (length + text.length));
         larger.set(found);

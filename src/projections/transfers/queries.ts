@@ -1,7 +1,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../../domain/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
-import { MOST_COUNTED, searchTransfers } from '../search/queries.ts';
+import { MAX_COUNTED, searchTransfers } from '../search/queries.ts';
 import { listByDestination } from './destination-list.ts';
 import {
   inOrder,
@@ -50,7 +50,7 @@ export async function listTransfers(
     order: sort,
     // One more shows whether there is another page.
     rows: offset + limit + 1,
-    count: Math.max(MOST_COUNTED, offset + limit + 1),
+    count: Math.max(MAX_COUNTED, offset + limit + 1),
   });
   const transfers = await transfersAt(sql, places.slice(offset, offset + limit), sort);
   return { transfers, ...total };

@@ -7,7 +7,7 @@ import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
 
 const DELIVERIES = [1_000, 10_000];
 /** A killed process repeats at most what it had sent and not yet recorded, however many wait. */
-const MOST_REPEATED = 100;
+const MAX_REPEATED = 100;
 /** Only a net: the waits below fail earlier, and say for what they waited. */
 const TIMEOUT_MS = 10 * 60_000;
 
@@ -67,6 +67,6 @@ describeWithPostgres('the loss of a delivering process', () => {
 
     const arrived = receiver.received.map(({ eventId }) => eventId);
     expect(new Set(arrived)).toEqual(expected);
-    expect(arrived.length - expected.size).toBeLessThan(MOST_REPEATED);
+    expect(arrived.length - expected.size).toBeLessThan(MAX_REPEATED);
   }
 });

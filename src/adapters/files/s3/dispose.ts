@@ -15,7 +15,7 @@ import { describe } from './source.ts';
 import type { Store } from './store.ts';
 
 /** S3 copies no larger object in one request ("CopyObject"). */
-const COPIED_AT_MOST = 5 * 2 ** 30;
+const MAX_COPY_BYTES = 5 * 2 ** 30;
 /** The metadata key that names the transfer whose move made a copy. */
 const MOVED_BY = 'waybill-transfer';
 
@@ -144,7 +144,7 @@ async function copyTo(
   };
   const there = await find(store, target, signal);
   if (there !== null) return compare(there);
-  if (identity.size > COPIED_AT_MOST)
+  if (identity.size > MAX_COPY_BYTES)
     throw new FileError('file_too_large', 'commit', `${key}: S3 copies no object above 5 GiB`);
   const condition = conditionOf(identity);
   const source = [settings.bucket, ...key.split('/')].map(encodeURIComponent).join('/');

@@ -15,7 +15,7 @@ const STATES = {
   stopped: ['warning', 'Stopped'],
   failed: ['bad', 'Failed'],
 } as const;
-const COUNTED_AT_MOST = 1_000;
+const MAX_COUNTED = 1_000;
 
 const COLUMNS: Column<Projection>[] = [
   { heading: 'Name', kind: 'row', cell: ({ name }) => <strong>{name}</strong> },
@@ -74,8 +74,8 @@ export function Projections() {
 function lag({ lag_events, lag_seconds }: Projection): string {
   if (lag_events === 0) return 'None';
   const events =
-    lag_events >= COUNTED_AT_MOST
-      ? `${COUNTED_AT_MOST.toLocaleString()}+ events`
+    lag_events >= MAX_COUNTED
+      ? `${MAX_COUNTED.toLocaleString()}+ events`
       : many(lag_events, 'event');
   return `${events}, ${duration(lag_seconds)}`;
 }

@@ -4,7 +4,7 @@ interface MetadataFieldsProps {
 }
 
 /** Limit of the API. */
-const AT_MOST = 10;
+const MAX_ENTRIES = 10;
 
 /** Names and values that the user attaches to a transfer. */
 export function MetadataFields({ entries, onChange }: MetadataFieldsProps) {
@@ -32,7 +32,7 @@ export function MetadataFields({ entries, onChange }: MetadataFieldsProps) {
           </button>
         </div>
       ))}
-      {entries.length < AT_MOST && (
+      {entries.length < MAX_ENTRIES && (
         <div class="actions">
           <button type="button" onClick={() => onChange([...entries, ['', '']])}>
             Add
