@@ -1,17 +1,14 @@
 /*
  * Compares the read model of transfers with a rebuilt one.
  *
- * The rows are compared by sums of hashes, one sum for each of many groups of rows. Only the rows
- * of groups that differ are then compared one by one. So the comparison reads each table once and
- * sorts nothing, whatever its size.
+ * The rows of both tables are joined in the order of their ids, by their primary keys. Both tables
+ * have them almost in this order, so each is read once, and nothing is sorted or kept, whatever its
+ * size.
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { retainedDifferences } from '../retention/retained-transfers.ts';
 import { batchOf, hasBatch } from './columns.ts';
-
-/** Number of groups, minus one: a power of two, minus one. */
-const GROUPS = 16_383;
 
 /** Returns the rows that differ between two schemas: `Projection.differences` of `transfers`. */
 export const transferDifferences: Projection['differences'] = async (
@@ -37,41 +34,25 @@ const rowDifferences: Projection['differences'] = async (
   limit,
   leaving = [],
 ) => {
-  const group = tx`(hashtext(transfer_id) & ${GROUPS}::integer)`;
-  // `offset 0` keeps the planner from sorting whole rows by their group.
-  const sums = (schema: string) => tx`
-    select member, sum(hash) as sum
-      from (select ${group} as member,
-                   hash_record_extended(row(transfer_id, account_id, status, created_at, destination,
-                                            revision, position, state::text), 0) as hash
-              from ${tx(schema)}.transfers where position <= ${position} offset 0) hashed
-     group by member`;
-  const differing = await tx<{ member: number }[]>`
-    select member from (${sums(live)}) l full join (${sums(shadow)}) s using (member)
-     where l.sum is distinct from s.sum`;
-  if (differing.length === 0) return [];
-  const members = differing.map(({ member }) => member);
-  // Joins digests in place of states, so neither side of the join spills to disk.
-  const digests = (schema: string) => tx`
-    select transfer_id, account_id, status, created_at, destination, revision, position,
-           md5(state::text) as digest
-      from ${tx(schema)}.transfers where ${group} = any(${members}::integer[])`;
-  const rowIn = (schema: string) =>
-    tx`(select to_jsonb(t) from ${tx(schema)}.transfers t where t.transfer_id = d.transfer_id)`;
-  return tx<Difference[]>`
-    with differing as materialized (
-      select transfer_id,
-             (to_jsonb(l) - 'digest') is distinct from (to_jsonb(s) - 'digest') as in_columns
-        from (${digests(live)}) l full join (${digests(shadow)}) s using (transfer_id)
-       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-         and l is distinct from s and transfer_id <> all(${leaving}::text[])
-    )
-    -- jsonb ignores the order of keys, which is no difference
-    select transfer_id as key, ${rowIn(live)} as live, ${rowIn(shadow)} as log
-      from differing d
-     where in_columns
-        or ${rowIn(live)} -> 'state' is distinct from ${rowIn(shadow)} -> 'state'
+  const inColumns = tx`
+    (l.account_id, l.status, l.created_at, l.destination, l.revision, l.position)
+      is distinct from
+    (s.account_id, s.status, s.created_at, s.destination, s.revision, s.position)`;
+  // Otherwise Postgres hashes whole rows, more than fit into memory.
+  await tx`set local enable_hashjoin = off`;
+  await tx`set local enable_sort = off`;
+  const found = await tx<Difference[]>`
+    select transfer_id as key, to_jsonb(l) as live, to_jsonb(s) as log
+      from ${tx(live)}.transfers l full join ${tx(shadow)}.transfers s using (transfer_id)
+     where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
+       and transfer_id <> all(${leaving}::text[])
+       -- jsonb ignores the order of keys, which is no difference
+       and (${inColumns} or (l.state::text is distinct from s.state::text
+                             and l.state::jsonb is distinct from s.state::jsonb))
      limit ${limit}`;
+  await tx`set local enable_hashjoin = on`;
+  await tx`set local enable_sort = on`;
+  return found;
 };
 
 /** Returns the counts that differ from the rows of the same schema. */
