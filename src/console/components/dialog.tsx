@@ -14,31 +14,39 @@ interface DialogProps {
 interface DialogState {
   closable: boolean;
   setClosable: (closable: boolean) => void;
+  noteTyped: () => void;
   onClose: () => void;
 }
 
 const Context = createContext<DialogState>({
   closable: true,
   setClosable: () => {},
+  noteTyped: () => {},
   onClose: () => {},
 });
 
 /**
  * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
- * the element that had it.
+ * the element that had it. If a form in it has unsent input, only a second Escape closes it.
  */
 export function Dialog({ title, wide, cover, onClose = () => {}, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [released, setClosable] = useState(true);
+  const [typed, setTyped] = useState(false);
+  const [warned, setWarned] = useState(false);
   const closable = released && !cover;
   const id = useId();
+  const noteTyped = () => {
+    setTyped(true);
+    setWarned(false);
+  };
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     return () => before?.focus();
   }, []);
   return (
-    <Context.Provider value={{ closable, setClosable, onClose }}>
+    <Context.Provider value={{ closable, setClosable, noteTyped, onClose }}>
       <dialog
         ref={dialog}
         class={wide ? 'wide' : cover ? 'cover' : undefined}
@@ -46,11 +54,20 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
         // Chromium closes at a second Escape even if the page prevents the event, so it needs this
         // attribute. Browsers without the attribute obey the page.
         closedby={closable ? 'closerequest' : 'none'}
-        onCancel={(event) => closable || event.preventDefault()}
+        onCancel={(event) => {
+          if (closable && (warned || !typed)) return;
+          event.preventDefault();
+          setWarned(closable);
+        }}
         onClose={onClose}
       >
         <h2 id={id}>{title}</h2>
         {children}
+        {warned && (
+          <p class="notice warning" role="alert">
+            Press Escape again to discard your input.
+          </p>
+        )}
       </dialog>
     </Context.Provider>
   );
@@ -69,7 +86,12 @@ export function useKeptOpen(kept: boolean): void {
   }, [kept, setClosable]);
 }
 
-/** Closes the surrounding dialog, as Escape does. */
+/** Returns what tells the surrounding dialog that its form has unsent input. */
+export function useNoteTyped(): () => void {
+  return useContext(Context).noteTyped;
+}
+
+/** Closes the surrounding dialog. */
 export function CloseButton({ children }: { children: string }) {
   const { closable, onClose } = useContext(Context);
   return (

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { endsSession, RequestFailed } from '../api/client.ts';
 import { useUnsent } from '../session.tsx';
-import { useKeptOpen } from './dialog.tsx';
+import { useKeptOpen, useNoteTyped } from './dialog.tsx';
 import { ProblemNotice } from './problem.tsx';
 
 interface FormProps {
@@ -31,6 +31,7 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
   const [failure, setFailure] = useState<RequestFailed | null>(null);
   useKeptOpen(busy);
   const setUnsent = useUnsent(false);
+  const noteTyped = useNoteTyped();
   const errors = failure?.fields ?? {};
   const hasOtherError = failure && !Object.keys(errors).some((name) => fields.includes(name));
 
@@ -57,7 +58,10 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
     <form
       ref={form}
       noValidate
-      onInput={() => setUnsent(true)}
+      onInput={() => {
+        setUnsent(true);
+        noteTyped();
+      }}
       onSubmit={(event) => void send(event)}
     >
       {children(errors)}
