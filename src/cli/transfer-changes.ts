@@ -62,8 +62,8 @@ export function addTransferChanges(transfers: Command): void {
     .action(async (id: string, value: string, { account, json }: Common) => {
       const { priority } = parseRequest(transferChange, { priority: value }, 'The change');
       const state = await withInstallation(async ({ commands }) => {
-        const known = await loadTransfer(commands, account, id);
-        const changed = await setPriority(commands, id, priority, operator(), known);
+        await loadTransfer(commands, account, id);
+        const changed = await setPriority(commands, id, priority, operator());
         await commands.waitFor('transfers', changed.position);
         return changed.state;
       });

@@ -83,7 +83,7 @@ export async function changeTransfers(
     if (isAlready(request, known.state)) return { position: known.position };
     if (action === 'cancel') return cancel(transferId, known);
     const priority = request.priority as Priority;
-    return { position: (await setPriority(deps, transferId, priority, cause, known)).position };
+    return { position: (await setPriority(deps, transferId, priority, cause)).position };
   }
 
   async function cancel(transferId: string, known: KnownTransfer): Promise<Done> {

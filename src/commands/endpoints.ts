@@ -15,7 +15,7 @@ import { newId } from '../domain/ids.ts';
 import { streamName } from '../domain/streams.ts';
 import type { CommandDeps } from './deps.ts';
 import { claimName } from './endpoint-names.ts';
-import { type Cause, type Handled, handle, load } from './handle.ts';
+import { type Cause, type Handled, handle, load, ofRequest } from './handle.ts';
 
 export interface SavedEndpoint {
   endpointId: string;
@@ -336,6 +336,7 @@ async function command(
     streamName('endpoint', endpointId),
     request,
     cause,
+    { unless: ofRequest(cause) },
   );
   if (state.status !== 'configured') throw notFound('endpoint');
   await deps.waitFor('catalog', handled.position);

@@ -23,7 +23,15 @@ import { upcast } from '../domain/upcast.ts';
 import { changeBatch } from './batches.ts';
 import type { CommandDeps, ShownFlow } from './deps.ts';
 import { checkPlaces } from './flow-places.ts';
-import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
+import {
+  type Cause,
+  type Handled,
+  type HandleOptions,
+  handle,
+  load,
+  ofRequest,
+  untouched,
+} from './handle.ts';
 
 const MAX_FLOWS = 100;
 
@@ -95,22 +103,34 @@ export async function updateFlow(
   return changeFlow(deps, flowId, command, cause, { known });
 }
 
-/** Pauses, resumes or removes a flow. A run that is open continues. Throws `not_found`. */
+/**
+ * Returns a revision that the stream of a flow has reached. A request reserves it: the events of
+ * all of its attempts come later. -1 if the read model does not show the flow.
+ */
+export async function reachedRevision({ shownFlow }: CommandDeps, flowId: string): Promise<number> {
+  return (await shownFlow(flowId))?.revision ?? -1;
+}
+
+/**
+ * Pauses, resumes or removes a flow. A run that is open continues. `reached` comes from
+ * `reachedRevision` if the request may be repeated. Throws `not_found`.
+ */
 export async function switchFlow(
   deps: CommandDeps,
   accountId: string,
   flowId: string,
   type: 'pause' | 'resume' | 'remove',
   cause: Cause,
+  reached?: number,
 ): Promise<Handled<Flow>> {
-  const known = await loadFlow(deps, accountId, flowId);
-  return changeFlow(deps, flowId, { type, now: new Date().toISOString() }, cause, { known });
+  const known = await loadFlow(deps, accountId, flowId, reached);
+  const command = { type, now: new Date().toISOString() } as const;
+  return changeFlow(deps, flowId, command, cause, { known, unless: ofRequest(cause) });
 }
 
 /**
  * Asks for a run. Returns the run that was asked for: an earlier one if that has not begun yet.
- * `repeated` means that an earlier process may have asked for this run: then the log decides.
- * Throws `not_found`.
+ * `reached` comes from `reachedRevision` if the request may be repeated. Throws `not_found`.
  */
 export async function requestRun(
   deps: CommandDeps,
@@ -118,9 +138,9 @@ export async function requestRun(
   flowId: string,
   runId: string,
   cause: Cause,
-  repeated = false,
+  reached?: number,
 ): Promise<Handled<Flow> & { runId: string }> {
-  const known = await loadFlow(deps, accountId, flowId);
+  const known = await loadFlow(deps, accountId, flowId, reached);
   const command = { type: 'request_run', run_id: runId, now: new Date().toISOString() } as const;
   // The state forgets a request when its run begins. The stream does not.
   let isInLog = false;
@@ -128,45 +148,42 @@ export async function requestRun(
     isInLog ||= type === 'flow.run_requested' && (data as { run_id: string }).run_id === runId;
     return isInLog;
   };
-  const options = repeated ? { unless } : { known, unless };
-  const handled = await changeFlow(deps, flowId, command, cause, options);
+  const handled = await changeFlow(deps, flowId, command, cause, { known, unless });
   const earlier = isInLog ? undefined : handled.state.requested?.run_id;
   return { ...handled, runId: earlier ?? runId };
 }
 
-/** Loads a flow of an account. Throws `not_found`, also for a removed one. */
+/**
+ * Loads a flow of an account. `stored` has its events from the revision `reached` on. Throws
+ * `not_found`, also for a removed one.
+ */
 export async function loadFlow(
-  deps: Pick<CommandDeps, 'store' | 'shownFlow'>,
+  { store, shownFlow }: Pick<CommandDeps, 'store' | 'shownFlow'>,
   accountId: string,
   flowId: string,
+  reached = Number.POSITIVE_INFINITY,
 ): Promise<KnownFlow> {
   if (!isId('flo', flowId)) throw notFound('flow');
-  const shown = await deps.shownFlow(flowId);
   // The stream of a flow that runs often is long, so it is read from what the read model shows.
-  const { state, ...known } = shown
-    ? await withNews(deps, shown)
-    : await load(deps.store, flowDecider, streamName('flow', flowId));
+  const shown = await shownFlow(flowId);
+  const { revision, position } = shown ?? { revision: -1, position: null };
+  const stored = await store.read(
+    streamName('flow', flowId),
+    Math.max(0, Math.min(revision, reached)),
+  );
+  // Without the events that the read model does not show yet, a command that changes nothing in the
+  // state that is shown would be lost: it appends no event, so nothing rejects it.
+  const news = stored.filter((event) => event.revision > revision).map(upcast);
+  const state = news.reduce(flowDecider.evolve, shown?.state ?? flowDecider.initialState());
   if (state.status === 'none' || state.status === 'removed' || state.account_id !== accountId)
     throw notFound('flow');
-  return { state, ...known };
-}
-
-/**
- * Adds the events that the read model does not show yet. Without them, a command that changes
- * nothing in the state that is shown would be lost: it appends no event, so nothing rejects it.
- */
-async function withNews(
-  { store }: Pick<CommandDeps, 'store'>,
-  { state, revision, position }: ShownFlow,
-): Promise<KnownFlow> {
-  const events = await store.read(streamName('flow', state.flow_id), revision);
-  const news = events.filter((event) => event.revision > revision).map(upcast);
-  const last = events.at(-1) ?? null;
+  const last = stored.at(-1) ?? null;
   return {
-    state: news.reduce<FlowState>(flowDecider.evolve, state) as Flow,
+    state,
     revision: last?.revision ?? revision,
     position: last?.position ?? position,
     last,
+    stored,
   };
 }
 

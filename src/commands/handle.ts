@@ -20,6 +20,11 @@ export interface Cause {
   causationId?: string | null;
   /** Address of the client that sent the request. */
   clientAddress?: string;
+  /**
+   * True if the request has an Idempotency-Key. All of its attempts then have this correlation id,
+   * and no other request has it.
+   */
+  keyed?: boolean;
 }
 
 export interface Handled<State> {
@@ -40,13 +45,18 @@ export interface HandleOptions<State> {
    * Another process may append other events under them, unless they are `own`.
    */
   reserved?: { eventId: string; now: string; own?: boolean };
-  /** The stream as the caller last wrote it. The first try decides on this and does not load it. */
-  known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
+  /**
+   * The stream as the caller last wrote it. The first try decides on this and does not load it.
+   * `stored` has the events up to `revision` that `unless` must see.
+   */
+  known?: Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'> & {
+    stored?: StoredEvent[];
+  };
   /** True if another command of this process soon follows: it then need not load the stream. */
   remember?: boolean;
   /**
-   * Returns true for the event that an earlier try of the same request appended. Then nothing is
-   * appended. For commands that a decider cannot recognise as repeated.
+   * Returns true for the event that another attempt of the same request appended: see `ofRequest`.
+   * Then nothing is appended. For commands that a decider cannot recognise as repeated.
    */
   unless?: (event: StoredEvent) => boolean;
 }
@@ -70,8 +80,9 @@ export async function handle<State, Command, E extends Event>(
   const { unless } = options;
   const remembered = options.known || unless ? null : takeRemembered<State>(store, stream);
   for (let attempt = 1; ; attempt++) {
-    const known = attempt === 1 ? (options.known ?? remembered) : null;
-    const stored = known ? [] : await store.read(stream);
+    const known: HandleOptions<State>['known'] | null =
+      attempt === 1 ? (options.known ?? remembered) : null;
+    const stored = known ? (known.stored ?? []) : await store.read(stream);
     const before = known ?? folded(stored, decider);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
@@ -120,6 +131,14 @@ async function readAppended<State>(
 ): Promise<Handled<State>> {
   const stored = await store.read(stream, 0, revision + 1);
   return { ...folded(stored, fold), events: stored.slice(before + 1) };
+}
+
+/**
+ * For `unless`: recognises the events of other attempts of the same request, which may run minutes
+ * earlier or later. Other commands may have come between, so the state does not show them.
+ */
+export function ofRequest({ keyed, correlationId }: Cause): (event: StoredEvent) => boolean {
+  return ({ metadata }) => keyed === true && metadata.correlation_id === correlationId;
 }
 
 /** Returns null for a decision on a remembered state that leads to no append. */

@@ -6,7 +6,6 @@ import type * as key from '../domain/key.ts';
 import { keyDecider } from '../domain/key.ts';
 import { ROLE_SCOPES } from '../domain/role.ts';
 import { streamName } from '../domain/streams.ts';
-import { upcast } from '../domain/upcast.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
@@ -18,11 +17,13 @@ export interface CreatedKey {
   /** Shown once; not stored. */
   key: string;
   state: key.Key;
+  /** False if another attempt has created the key. Then `key` is not its secret. */
+  isNew: boolean;
 }
 
 /**
- * Creates a key. `options.id`, if given, must be unused. Throws `validation_failed` for a lifetime
- * of more than 365 days, and for `never` if the installation does not allow it.
+ * Creates a key, and only one under the same `options.id`. Throws `validation_failed` for a
+ * lifetime of more than 365 days, and for `never` if the installation does not allow it.
  */
 export async function createKey(
   deps: CommandDeps,
@@ -45,7 +46,7 @@ export async function createKey(
     expires_at,
     created_at: new Date(now).toISOString(),
   };
-  const { state, position } = await handle(
+  const { state, events, position } = await handle(
     deps.store,
     keyDecider,
     streamName('key', id),
@@ -56,15 +57,7 @@ export async function createKey(
     },
   );
   await deps.waitFor('catalog', position);
-  return { id, key: secret, state: existing(state) };
-}
-
-/** Returns the key with a reserved id, as the log has it; null if it was not created yet. */
-export async function findCreatedKey(deps: CommandDeps, keyId: string): Promise<key.Key | null> {
-  const events = (await deps.store.read(streamName('key', keyId))).map(upcast);
-  if (events.length === 0) return null;
-  await deps.waitFor('catalog', events.at(-1)?.position ?? null);
-  return existing(events.reduce(keyDecider.evolve, keyDecider.initialState()));
+  return { id, key: secret, state: existing(state), isNew: events.length > 0 };
 }
 
 function existing(state: key.KeyState): key.Key {

@@ -14,14 +14,26 @@ const STREAMS = 2_000;
 
 const streamsOf = new WeakMap<EventStore, Map<string, Remembered<unknown>>>();
 
+/** Returns the store with another `append`. Both remember the same streams. */
+export function withAppend(store: EventStore, append: EventStore['append']): EventStore {
+  const changed = { ...store, append };
+  streamsOf.set(changed, streamsIn(store));
+  return changed;
+}
+
+function streamsIn(store: EventStore): Map<string, Remembered<unknown>> {
+  const streams = streamsOf.get(store) ?? new Map<string, Remembered<unknown>>();
+  streamsOf.set(store, streams);
+  return streams;
+}
+
 /** Remembers a stream, and forgets the oldest if there are too many. */
 export function rememberStream(
   store: EventStore,
   stream: string,
   known: Remembered<unknown>,
 ): void {
-  const streams = streamsOf.get(store) ?? new Map();
-  streamsOf.set(store, streams);
+  const streams = streamsIn(store);
   streams.set(stream, known);
   if (streams.size > STREAMS) streams.delete(streams.keys().next().value as string);
 }

@@ -14,7 +14,7 @@ import type {
 import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
 import type { AttemptFailure } from '../domain/transfer-errors.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, type HandleOptions, handle, load } from './handle.ts';
+import { type Cause, type Handled, type HandleOptions, handle, load, ofRequest } from './handle.ts';
 
 /** A transfer as it was loaded, for the first try of a command. */
 export type KnownTransfer = NonNullable<HandleOptions<TransferState>['known']> & {
@@ -78,10 +78,9 @@ export function setPriority(
   transferId: string,
   priority: Priority,
   cause: Cause,
-  known?: KnownTransfer,
 ): Promise<Handled<Transfer>> {
   const request = { type: 'set_priority', priority, now: now() } as const;
-  return handleTransfer(deps, transferId, request, cause, known && { known });
+  return handleTransfer(deps, transferId, request, cause, { unless: ofRequest(cause) });
 }
 
 /**

@@ -5,7 +5,7 @@ export interface EventMetadata {
   /** Address of the client whose request caused it. Absent without a request. */
   client_address?: string;
   account_id: string | null;
-  /** The id of the request (or job) that led to it. */
+  /** The id of the request (or job) that led to it; with an Idempotency-Key, of the first one. */
   correlation_id: string;
   /** The id of the event that led to it; null if none did. */
   causation_id: string | null;

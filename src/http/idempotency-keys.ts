@@ -16,6 +16,12 @@ export interface StoredAnswer {
   shown?: Shown;
 }
 
+/** The answer of a request as its row has it. */
+export interface Stored {
+  status: number;
+  answer: StoredAnswer;
+}
+
 export type Shown = Partial<Record<ProjectionName, string>>;
 
 export interface RowId {
@@ -114,16 +120,30 @@ export async function reserve<Reserved>(
   return row;
 }
 
-/** Stores the answer, unless the row has one: another process has then carried out the request. */
+/**
+ * Stores the answer, unless the row has one: another attempt has then carried out the request.
+ * Returns that one, or null.
+ */
 export async function storeAnswer(
   sql: Sql,
   { account_id, route, key }: RowId,
   status: number,
   answer: StoredAnswer,
-): Promise<void> {
-  await sql`
-    update work.idempotency_keys set status = ${status}, answer = ${sql.json(answer as never)}
-     where account_id = ${account_id} and route = ${route} and key = ${key} and status is null`;
+): Promise<Stored | null> {
+  const [stored] = await sql<[Stored?]>`
+    with kept as (
+      select account_id, route, key, status, answer from work.idempotency_keys
+       where account_id = ${account_id} and route = ${route} and key = ${key}
+         for update
+    ), stored as (
+      update work.idempotency_keys as k
+         set status = ${status}, answer = ${sql.json(answer as never)}
+        from kept
+       where (k.account_id, k.route, k.key) = (kept.account_id, kept.route, kept.key)
+         and kept.status is null
+    )
+    select status, answer from kept where status is not null`;
+  return stored ?? null;
 }
 
 /** Removes the row, unless it has an answer. */

@@ -3,13 +3,15 @@ import { promisify } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
-import type { Locks } from '../adapters/postgres/locks.ts';
+import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../commands/deps.ts';
+import type { Cause } from '../commands/handle.ts';
+import { withAppend } from '../commands/remembered-streams.ts';
 import { canonicalJson } from '../domain/canonical-json.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
-import { clientOf } from './auth.ts';
+import { causeOf, clientOf } from './auth.ts';
 import { readIdempotencyKey } from './idempotency-key.ts';
 import {
   IDEMPOTENCY_KEYS_KEPT,
@@ -20,7 +22,7 @@ import {
   removeRow,
   reserve,
   type Shown,
-  type StoredAnswer,
+  type Stored,
   storeAnswer,
 } from './idempotency-keys.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
@@ -40,7 +42,24 @@ export interface Answer<Body> {
   replayed?: Body;
 }
 
-export interface Operation<Reserved, Body> {
+/**
+ * One attempt to carry out an operation. An attempt that lost its lock without notice may continue
+ * minutes after another one has carried out the operation, and after other commands that followed.
+ */
+export interface Attempt<Reserved> {
+  reserved: Reserved;
+  /**
+   * True if an earlier attempt has reserved the ids, and may have appended. If it is false, another
+   * attempt may have appended all the same. The events in the log decide.
+   */
+  repeated: boolean;
+  /** Rejects an append after the lock was lost. Waits for read models, as a replay does. */
+  commands: CommandDeps;
+  /** The same correlation id for all attempts: `ofRequest` recognises their events. */
+  cause: Cause;
+}
+
+export interface Operation<Reserved extends object, Body> {
   /** The body contains a secret, such as a password. */
   secretBody?: boolean;
   /** The operation changes nothing, so it may be repeated. Its answer is not stored. */
@@ -48,11 +67,10 @@ export interface Operation<Reserved, Body> {
   /** Chooses the ids and times of the operation, so that it can be repeated. Returns JSON. */
   reserve(): Reserved | Promise<Reserved>;
   /**
-   * Runs the operation. `repeated` means that an earlier process started it with the same
-   * `reserved` and may have appended. The events in the log then decide. `run` must wait for read
-   * models through `commands`: a replay waits for the same positions.
+   * Runs the operation. It must append, and wait for read models, through `commands`. Two attempts
+   * must not append the same twice: creations use the reserved ids, other commands `ofRequest`.
    */
-  run(reserved: Reserved, repeated: boolean, commands: CommandDeps): Promise<Answer<Body>>;
+  run(attempt: Attempt<Reserved>): Promise<Answer<Body>>;
   /**
    * Set if `run` makes one append, and its answer follows from the appended events. A log in
    * Postgres then keeps the answer in the same commit: nothing is reserved, and nothing is locked.
@@ -78,7 +96,7 @@ interface IdempotencyDeps {
  * while another request with the key runs, and `idempotency_key_reused` if the key came with
  * another body.
  */
-export async function idempotent<Reserved, Body>(
+export async function idempotent<Reserved extends object, Body>(
   deps: IdempotencyDeps,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -86,10 +104,12 @@ export async function idempotent<Reserved, Body>(
 ): Promise<FastifyReply> {
   const key = readIdempotencyKey(request);
   const { sql, commands } = deps;
-  if (key === null) {
+  const runAlone = async (through: CommandDeps) => {
     const reserved = await operation.reserve();
-    return sendAnswer(reply, await operation.run(reserved, false, { ...commands, ownsIds: true }));
-  }
+    const cause = causeOf(request);
+    return operation.run({ reserved, repeated: false, commands: through, cause });
+  };
+  if (key === null) return sendAnswer(reply, await runAlone({ ...commands, ownsIds: true }));
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
@@ -100,10 +120,9 @@ export async function idempotent<Reserved, Body>(
   const found = foundRow(request, id);
   const stored = found && toStored(found, fingerprint);
   if (stored) return sendStored(commands, reply, stored);
-  if (operation.readOnly)
-    return sendAnswer(reply, await operation.run(await operation.reserve(), false, commands));
+  if (operation.readOnly) return sendAnswer(reply, await runAlone(commands));
   if (found === null) {
-    const answer = await runInOneAppend(commands, id, fingerprint, operation);
+    const answer = await runInOneAppend(commands, id, fingerprint, causeOf(request), operation);
     if (answer !== null) return sendAnswer(reply, answer);
   }
 
@@ -115,10 +134,10 @@ export async function idempotent<Reserved, Body>(
     );
   let answer: Stored | Answer<Body>;
   try {
-    const row = await reserve(sql, id, fingerprint, await operation.reserve());
+    const reserved = { ...(await operation.reserve()), requestId: request.id };
+    const row = await reserve(sql, id, fingerprint, reserved);
     answer =
-      toStored(row, fingerprint) ??
-      (await runOnce(deps, id, row, { requestId: request.id, held: lock.signal }, operation));
+      toStored(row, fingerprint) ?? (await runOnce(deps, id, row, { request, lock }, operation));
   } finally {
     // Before the client gets its answer: its next request must not find the lock taken.
     await lock.release();
@@ -150,10 +169,11 @@ async function fingerprintOf(body: string, id: RowId, secret: boolean): Promise<
  * the log is elsewhere, the key has a row, or the answer is an error that is stored. A crash leaves
  * both or neither. Of concurrent requests, Postgres rejects the append of all but one.
  */
-async function runInOneAppend<Reserved, Body>(
+async function runInOneAppend<Reserved extends object, Body>(
   commands: CommandDeps,
   id: RowId,
   fingerprint: string,
+  cause: Cause,
   { inOneAppend, reserve, run }: Operation<Reserved, Body>,
 ): Promise<Answer<Body> | null> {
   const { store } = commands;
@@ -172,51 +192,80 @@ async function runInOneAppend<Reserved, Body>(
     );
   };
   try {
-    return await run(reserved, false, { ...commands, store: { ...store, append } });
+    const through = { ...commands, store: withAppend(store, append) };
+    return await run({ reserved, repeated: false, commands: through, cause });
   } catch (error) {
     if (isTaken(error) || isStored(toProblem(error, '').status)) return null;
     throw error;
   }
 }
 
-async function runOnce<Reserved, Body>(
+/**
+ * Runs an operation under the lock of its key. Returns the stored answer instead of its own if
+ * another attempt has stored one meanwhile.
+ */
+async function runOnce<Reserved extends object, Body>(
   { sql, commands }: IdempotencyDeps,
   id: RowId,
-  row: Row<Reserved> & { repeated: boolean },
-  { requestId, held }: { requestId: string; held: AbortSignal },
+  row: Row<Reserved & FirstRequest> & { repeated: boolean },
+  { request, lock }: { request: FastifyRequest; lock: Held },
   operation: Operation<Reserved, Body>,
-): Promise<Answer<Body>> {
+): Promise<Stored | Answer<Body>> {
+  const { reserved, repeated } = row;
   const shown: Shown = {};
-  const recording: CommandDeps = {
+  const through: CommandDeps = {
     ...commands,
+    store: appendingUnder(lock, commands.store),
     waitFor(projection, position) {
       if (position !== null && position > BigInt(shown[projection] ?? -1))
         shown[projection] = String(position);
       return commands.waitFor(projection, position);
     },
   };
+  const correlationId = reserved.requestId ?? request.id;
+  const cause = { ...causeOf(request), correlationId, keyed: true };
   try {
-    const answer = await operation.run(row.reserved, row.repeated, recording);
-    await storeAnswer(sql, id, answer.status, {
+    const answer = await operation.run({ reserved, repeated, commands: through, cause });
+    const stored = await storeAnswer(sql, id, answer.status, {
       body: JSON.stringify(answer.replayed ?? answer.body),
       location: answer.location,
       shown,
     });
-    return answer;
+    return stored ?? answer;
   } catch (error) {
-    const problem = toProblem(error, requestId);
+    const problem = toProblem(error, request.id);
     // After a fault, it is unknown what was appended. The next request finds the reservation.
-    if (isStored(problem.status))
-      await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
+    if (isStored(problem.status)) {
+      const stored = await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
+      if (stored !== null) return stored;
+    }
     // Another process may have appended under the reserved ids, or may do so yet.
-    else if (problem.status < 500 && !row.repeated && !held.aborted) await removeRow(sql, id);
+    else if (problem.status < 500 && !repeated && lock.isSure()) await removeRow(sql, id);
     throw error;
   }
 }
 
-interface Stored {
-  status: number;
-  answer: StoredAnswer;
+/**
+ * Rejects appends after the lock was lost. Without it, a late attempt could follow an answer of
+ * another one that changed nothing, and so left no event in the log. It decides nothing: the loss
+ * may not be noticed yet.
+ */
+function appendingUnder(lock: Held, store: EventStore): EventStore {
+  return withAppend(store, async (...append) => {
+    if (!lock.isSure())
+      throw new DomainError(
+        'unavailable',
+        'The lock of this Idempotency-Key was lost before the append: send the request again',
+        {},
+        { cause: lock.signal.reason },
+      );
+    return store.append(...append);
+  });
+}
+
+/** Names the request that reserved a row. Rows of older versions do not. */
+interface FirstRequest {
+  requestId?: string;
 }
 
 /** Returns the stored answer of a row, or null. Throws `idempotency_key_reused`. */

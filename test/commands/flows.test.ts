@@ -48,15 +48,14 @@ describeWithPostgres('the commands of a flow', () => {
     const { commands } = installation;
     const flowId = await flowsOf({ installation }).create('again');
     const [first, second] = [newId('run'), newId('run')];
-    const request = (runId: string, repeated = false) =>
-      requestRun(commands, 'acc_default', flowId, runId, CAUSE, repeated);
-    await request(first, true);
+    const request = (runId: string) => requestRun(commands, 'acc_default', flowId, runId, CAUSE, 0);
+    await request(first);
     const now = new Date().toISOString();
     const ended = { type: 'note_listing', error: null, run_id: first, now } as const;
     await changeFlow(commands, flowId, ended, CAUSE);
     for (const other of [null, second]) {
       if (other !== null) await request(other);
-      const again = await request(first, true);
+      const again = await request(first);
       expect(again).toMatchObject({ runId: first, events: [] });
     }
   });

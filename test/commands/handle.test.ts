@@ -3,8 +3,18 @@ import canonicalize from 'canonicalize';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
-import { type Cause, type HandleOptions, handle, untouched } from '../../src/commands/handle.ts';
-import { rememberStream, takeRemembered } from '../../src/commands/remembered-streams.ts';
+import {
+  type Cause,
+  type HandleOptions,
+  handle,
+  ofRequest,
+  untouched,
+} from '../../src/commands/handle.ts';
+import {
+  rememberStream,
+  takeRemembered,
+  withAppend,
+} from '../../src/commands/remembered-streams.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
 import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
@@ -188,6 +198,42 @@ describeWithPostgres('handle', () => {
     });
   });
 
+  describe('a command of a request that is repeated', () => {
+    const keyed = (correlationId: string): Cause => ({ ...CAUSE, correlationId, keyed: true });
+    const pause = (stream: string, cause: Cause, options: HandleOptions<EndpointState> = {}) =>
+      handle(store, endpointDecider, stream, { type: 'pause' }, cause, {
+        unless: ofRequest(cause),
+        ...options,
+      });
+
+    it('appends nothing if the stream has an event of that request', async () => {
+      const stream = newStream();
+      await run(stream, CONFIGURE);
+      expect(await pause(stream, keyed('req_2'))).toMatchObject({ revision: 1 });
+      await run(stream, { type: 'resume' });
+      const again = await pause(stream, keyed('req_2'));
+      expect(again).toMatchObject({ events: [], revision: 2, state: { paused: false } });
+      expect(await pause(stream, keyed('req_3'))).toMatchObject({ revision: 3 });
+    });
+
+    it('finds the event among those of a known state, or after it', async () => {
+      const stream = newStream();
+      const known = await run(stream, CONFIGURE);
+      await pause(stream, keyed('req_2'));
+      const resumed = await run(stream, { type: 'resume' });
+      const stored = await store.read(stream, 1);
+      for (const options of [{ known }, { known: { ...resumed, stored } }])
+        expect(await pause(stream, keyed('req_2'), options)).toMatchObject({ events: [] });
+    });
+
+    it('appends again if nothing says that the request is repeated', async () => {
+      const stream = newStream();
+      await run(stream, CONFIGURE);
+      for (const type of ['pause', 'resume'] as const) await run(stream, { type });
+      expect(await pause(stream, CAUSE)).toMatchObject({ revision: 3 });
+    });
+  });
+
   it('continues from a known state without a read, unless it is too old', async () => {
     const stream = newStream();
     const known = await run(stream, CONFIGURE);
@@ -261,6 +307,16 @@ describeWithPostgres('handle', () => {
         null,
         ...(await store.read(stream)).slice(0, -1).map(hashOf),
       ]);
+    });
+
+    it('is shared with the store whose append was replaced', async () => {
+      const stream = newStream();
+      const { through, reads } = counted();
+      const known = untouched(endpointDecider.initialState);
+      const replaced = withAppend(through, store.append);
+      await run(stream, CONFIGURE, replaced, { known, remember: true });
+      expect(await run(stream, { type: 'pause' }, through)).toMatchObject({ revision: 1 });
+      expect(reads).not.toHaveBeenCalled();
     });
 
     it('is read if another writer appended to it since', async () => {

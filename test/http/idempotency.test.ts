@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
+import { takeRemembered } from '../../src/commands/remembered-streams.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { HttpServerDeps } from '../../src/http/app.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
@@ -365,7 +366,7 @@ describeWithPostgres('Idempotency-Key', () => {
       const answer = await post(key, BODY, await startServer(store));
       expect(answer).toMatchObject({ status: 201 });
       goOn.resolve();
-      expect(await first).toMatchObject({ status: 404 });
+      expect(await first).toMatchObject({ status: 201, body: answer.body });
       expect(await post(key)).toMatchObject({ status: 201, body: answer.body });
     });
 
@@ -442,6 +443,11 @@ describeWithPostgres('Idempotency-Key', () => {
       expect(answer).toMatchObject({ status: 201, body: { id: row?.reserved.transferId } });
       expect(answer.headers.get('idempotent-replayed')).toBe('true');
       expect(await transfers()).toBe(before + 1);
+    });
+
+    test('remembers the new transfer for a mover of the same process', async () => {
+      const { body } = await post(newKey());
+      expect(takeRemembered(api.installation.store, `transfer-${body.id}`)).not.toBeNull();
     });
 
     test('keeps the answers of appends that share a call', async () => {

@@ -117,13 +117,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         idempotent(deps, request, reply, {
           secretBody: true,
           reserve: () => ({ endpointId: newId('end') }),
-          async run({ endpointId }, _repeated, commands) {
-            const created = await createEndpoint(
-              commands,
-              request.body,
-              causeOf(request),
-              endpointId,
-            );
+          async run({ reserved, commands, cause }) {
+            const { endpointId } = reserved;
+            const created = await createEndpoint(commands, request.body, cause, endpointId);
             const location = `/v1/endpoints/${created.endpointId}`;
             return { status: 201, body: await shown(request, created), location };
           },
@@ -300,13 +296,13 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         const found = await find(request);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run(_reserved, _repeated, commands) {
+          async run({ commands, cause }) {
             const signal = AbortSignal.timeout(REMOTE_LIMIT_MS);
             const accepted = await acceptShownHostKey(
               commands,
               found,
               request.body.host_key_sha256,
-              causeOf(request),
+              cause,
               signal,
             );
             return { status: 200, body: await shown(request, accepted) };
@@ -346,9 +342,9 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
           const { endpoint_id } = await find(request);
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
-            run: async (_reserved, _repeated, commands) => ({
+            run: async ({ commands, cause }) => ({
               status: 200,
-              body: await shown(request, await command(commands, endpoint_id, causeOf(request))),
+              body: await shown(request, await command(commands, endpoint_id, cause)),
             }),
           });
         },

@@ -1,10 +1,9 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createKey, findCreatedKey, revokeKey } from '../../commands/keys.ts';
+import { createKey, revokeKey } from '../../commands/keys.ts';
 import * as schemas from '../../contract/keys.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId, newId } from '../../domain/ids.ts';
 import { findKeyById, listKeys } from '../../projections/catalog/queries.ts';
-import { causeOf } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -62,19 +61,11 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
       handler: (request, reply) =>
         idempotent<{ keyId: string }, schemas.CreatedKey>(deps, request, reply, {
           reserve: () => ({ keyId: newId('key') }),
-          async run({ keyId }, repeated, commands) {
-            const begun = repeated ? await findCreatedKey(commands, keyId) : null;
-            if (begun)
-              return { status: 201, body: schemas.toKey({ ...begun, last_used_at: null }) };
+          async run({ reserved: { keyId }, commands, cause }) {
             const options = { allowNever: config.allowUnlimitedKeys, id: keyId };
-            const { key, state } = await createKey(
-              commands,
-              request.body,
-              causeOf(request),
-              options,
-            );
+            const { key, state, isNew } = await createKey(commands, request.body, cause, options);
             const replayed = schemas.toKey({ ...state, last_used_at: null });
-            return { status: 201, body: { ...replayed, key }, replayed };
+            return { status: 201, body: { ...replayed, ...(isNew && { key }) }, replayed };
           },
         }),
     });
@@ -101,8 +92,8 @@ export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
         const { id } = await find(request.params.key_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run(_reserved, _repeated, commands) {
-            await revokeKey(commands, id, causeOf(request));
+          async run({ commands, cause }) {
+            await revokeKey(commands, id, cause);
             return { status: 200, body: await find(id) };
           },
         });

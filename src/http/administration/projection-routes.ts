@@ -15,7 +15,6 @@ import {
   type TaskSubject,
 } from '../../processes/projections/tasks.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
-import { causeOf } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
@@ -165,8 +164,8 @@ export function projectionRoutes(
             );
           return idempotent(deps, request, reply, {
             reserve: () => ({}),
-            async run() {
-              await requestProjectionTask(sql, name as TaskSubject, kind, causeOf(request).actor);
+            async run({ cause }) {
+              await requestProjectionTask(sql, name as TaskSubject, kind, cause.actor);
               return { status: 202, body: await find(name), location: `/v1/projections/${name}` };
             },
           });

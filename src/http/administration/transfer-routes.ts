@@ -8,7 +8,7 @@ import { isId } from '../../domain/ids.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
-import { accountLimit, causeOf } from '../auth.ts';
+import { accountLimit } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
@@ -103,12 +103,8 @@ export function transferAdministration(
         if (account !== null) await readHistory(deps, account, transfer_id);
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
-          async run(_reserved, _repeated, commands) {
-            const { state, position } = await abortTransfer(
-              commands,
-              transfer_id,
-              causeOf(request),
-            );
+          async run({ commands, cause }) {
+            const { state, position } = await abortTransfer(commands, transfer_id, cause);
             await commands.waitFor('transfers', position);
             return { status: 200, body: toDetail(state) };
           },

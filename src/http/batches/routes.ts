@@ -63,13 +63,13 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
           reserve: reserveBatch,
-          async run(reserved, repeated, commands) {
+          async run({ reserved, repeated, commands, cause }) {
             if (request.body.items === undefined) {
               const { state, position } = await createFolderBatch(
                 commands,
                 accountId,
                 request.body,
-                causeOf(request),
+                cause,
                 reserved,
                 repeated,
               );
@@ -81,7 +81,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
               commands,
               accountId,
               request.body,
-              causeOf(request),
+              cause,
               reserved,
               repeated,
             );
@@ -195,12 +195,12 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         const { batch_id } = request.params;
         return idempotent(deps, request, reply, {
           reserve: reserveBatch,
-          async run(reserved, repeated, commands) {
+          async run({ reserved, repeated, commands, cause }) {
             const { state } = await retryBatch(
               { sql, commands },
               accountId,
               batch_id,
-              causeOf(request),
+              cause,
               reserved,
               repeated,
             );

@@ -1,5 +1,12 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createFlow, loadFlow, reserveFlow, switchFlow, updateFlow } from '../../commands/flows.ts';
+import {
+  createFlow,
+  loadFlow,
+  reachedRevision,
+  reserveFlow,
+  switchFlow,
+  updateFlow,
+} from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toPagination } from '../../contract/pages.ts';
@@ -51,12 +58,12 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
           reserve: reserveFlow,
-          async run(reserved, repeated, through) {
+          async run({ reserved, repeated, commands: through, cause }) {
             const { state, position } = await createFlow(
               through,
               accountId,
               request.body,
-              causeOf(request),
+              cause,
               reserved,
               repeated,
             );
@@ -173,15 +180,15 @@ export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
           const { accountId } = clientOf(request);
           const { flow_id } = request.params;
           return idempotent(deps, request, reply, {
-            reserve: () => ({}),
-            async run(_reserved, _repeated, through) {
-              const cause = causeOf(request);
+            reserve: async () => ({ reached: await reachedRevision(commands, flow_id) }),
+            async run({ reserved: { reached }, commands: through, cause }) {
               const { state, position } = await switchFlow(
                 through,
                 accountId,
                 flow_id,
                 action,
                 cause,
+                reached,
               );
               await through.waitFor('flows', position);
               return { status: 200, body: await show(state) };

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { loadFlow, requestRun } from '../../commands/flows.ts';
+import { loadFlow, reachedRevision, requestRun } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toFile, toRun } from '../../contract/flows/views.ts';
@@ -7,7 +7,7 @@ import { toPagination } from '../../contract/pages.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flows/queries.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { clientOf } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -66,15 +66,18 @@ export function flowRunRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
             },
           });
         return idempotent(deps, request, reply, {
-          reserve: () => ({ runId: newId('run') }),
-          async run(reserved, repeated, through) {
+          reserve: async () => ({
+            runId: newId('run'),
+            reached: await reachedRevision(commands, flow_id),
+          }),
+          async run({ reserved, commands: through, cause }) {
             const { runId, position } = await requestRun(
               through,
               accountId,
               flow_id,
               reserved.runId,
-              causeOf(request),
-              repeated,
+              cause,
+              reserved.reached,
             );
             await through.waitFor('flows', position);
             const body: answers.RequestedRun = { id: runId, status: 'requested' };

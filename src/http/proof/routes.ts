@@ -14,7 +14,6 @@ import {
 } from '../../projections/proof/queries.ts';
 import { consistencyProof } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
-import { causeOf } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -109,9 +108,11 @@ export function proofRoutes(
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({}),
-          run: async () => ({
+          run: async ({ commands, cause }) => ({
             status: 200,
-            body: schemas.toCheckpoint(await checkpointNow(deps, causeOf(request))),
+            body: schemas.toCheckpoint(
+              await checkpointNow({ ...deps, commands, store: commands.store }, cause),
+            ),
           }),
         }),
     });

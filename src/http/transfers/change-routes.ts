@@ -55,9 +55,9 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
         const { transfer_id } = request.params;
         return idempotent(deps, request, reply, {
           reserve: reserveTransfer,
-          async run(reserved, repeated, commands) {
+          async run({ reserved, repeated, commands, cause }) {
             const { state, position } = await createOnce(commands, reserved, repeated, () =>
-              retryTransfer(commands, accountId, transfer_id, causeOf(request), reserved),
+              retryTransfer(commands, accountId, transfer_id, cause, reserved),
             );
             await untilReadable(commands, position);
             const body: answers.RetriedTransfer = { ...toCreated(state), retry_of: transfer_id };
@@ -86,12 +86,12 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
       },
       async handler(request): Promise<answers.TransferDetail> {
         const { transfer_id } = request.params;
+        await loadTransfer(deps.commands, clientOf(request).accountId, transfer_id);
         const { state, position } = await setPriority(
           deps.commands,
           transfer_id,
           request.body.priority,
           causeOf(request),
-          await loadTransfer(deps.commands, clientOf(request).accountId, transfer_id),
         );
         await deps.commands.waitFor('transfers', position);
         return toDetail(state, { moving: null, waiting: await findWait(sql, state) });
@@ -126,14 +126,14 @@ export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsy
             reserveBulk(body, (filter) =>
               findChangeable(sql, accountId, toFilter(filter), body, BULK_LIMIT),
             ),
-          async run(reserved, repeated, commands) {
+          async run({ reserved, repeated, commands, cause }) {
             const { answer, position } = await changeTransfers(
               commands,
               accountId,
               body,
               reserved,
               repeated,
-              causeOf(request),
+              cause,
             );
             await commands.waitFor('transfers', position);
             return { status: 200, body: answer };

@@ -115,13 +115,13 @@ export function transferRoutes(
         const { accountId } = clientOf(request);
         return idempotent(deps, request, reply, {
           reserve: reserveTransfer,
-          async run(reserved, repeated, commands) {
+          async run({ reserved, repeated, commands, cause }) {
             const { state, position } = await createOnce(commands, reserved, repeated, () =>
               createTransfer(
                 withQueue(commands, request, reply),
                 accountId,
                 request.body,
-                causeOf(request),
+                cause,
                 reserved,
               ),
             );

@@ -88,7 +88,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           reserve: () => ({ eventId: newId('evt') }),
-          async run({ eventId }) {
+          async run({ reserved: { eventId } }) {
             const {
               webhook_id: webhookId,
               account_id: accountId,

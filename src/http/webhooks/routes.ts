@@ -105,12 +105,12 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         return idempotent(deps, request, reply, {
           secretBody: request.body.secret !== undefined,
           reserve: reserveWebhook,
-          async run(reserved, _repeated, commands) {
+          async run({ reserved, commands, cause }) {
             const registered = await registerWebhook(
               commands,
               accountId,
               request.body,
-              causeOf(request),
+              cause,
               reserved,
             );
             return { ...toAnswer(201, registered), location: `/v1/webhooks/${reserved.webhookId}` };
@@ -213,12 +213,10 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
           secretBody: request.body.secret !== undefined,
-          // The first request names the rotation, also if a later one completes it after a crash.
-          reserve: () => ({ requestId: request.id }),
-          async run({ requestId }, _repeated, commands) {
+          reserve: () => ({}),
+          async run({ commands, cause }) {
             const { webhook_id, events } = await ownWebhook(sql, request);
             needScopeOf(request, events);
-            const cause = { ...causeOf(request), correlationId: requestId };
             return toAnswer(
               200,
               await rotateWebhookSecret(commands, webhook_id, request.body, cause),
