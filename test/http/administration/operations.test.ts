@@ -99,6 +99,7 @@ describeWithPostgres('operations', () => {
     await api.ask('POST', '/v1/transfers', {
       json: { source_uri: 'sftp://elsewhere/x', destination_uri: 's3://archive/' },
     });
+    await api.installation.commands.catchUp('transfers');
     await takeSample(sql);
     await takeSample(sql);
     const rows = await sql<{ at: string; created: bigint }[]>`select at, created from work.samples`;
