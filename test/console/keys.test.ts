@@ -157,5 +157,16 @@ await describeConsole('API keys in the console', () => {
     await keyboard.press('Escape');
     await eventually(() => dialog.count()).toBe(0);
     expect(await create.and(page.locator(':focus')).count()).toBe(1);
+
+    // What was typed is not lost by one key.
+    await keyboard.press('Enter');
+    await tabTo(page, dialog.getByLabel('Name'));
+    await keyboard.type('half-filled');
+    await keyboard.press('Escape');
+    await dialog.getByRole('alert').getByText('Press Escape again').waitFor();
+    expect(await dialog.getByLabel('Name').inputValue()).toBe('half-filled');
+    await expectAccessible(page);
+    await keyboard.press('Escape');
+    await eventually(() => dialog.count()).toBe(0);
   });
 });
