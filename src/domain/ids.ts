@@ -1,4 +1,4 @@
-import { incrementBase32, ulid } from 'ulid';
+import { decodeTime, incrementBase32, ulid } from 'ulid';
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 
@@ -40,6 +40,11 @@ function random(): number {
 /** Returns true for a well-formed id of this kind. Any other id is answered as not found. */
 export function isId(prefix: IdPrefix, text: string): boolean {
   return text.startsWith(`${prefix}_`) && ULID.test(text.slice(prefix.length + 1));
+}
+
+/** Returns when an id was created, in milliseconds since 1970. */
+export function timeOf(id: string): number {
+  return decodeTime(id.slice(id.indexOf('_') + 1));
 }
 
 /**

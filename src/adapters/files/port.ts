@@ -125,6 +125,8 @@ export interface CommitProof {
   version?: string | undefined;
   /** Why the file has not the modification time that was asked for. */
   timeRefused?: string;
+  /** True if something unfinished may be left at the destination all the same. */
+  leftovers?: boolean;
 }
 
 export interface DestinationFile {
@@ -168,6 +170,11 @@ export interface Leftovers {
   transferId: string;
   /** The last resume point that was saved, if any. */
   resume: ResumePoint | null;
+  /**
+   * When the transfer was created. Set after its end only: also removes what was begun since and
+   * what no resume point names.
+   */
+  since?: Date;
   signal: AbortSignal;
 }
 
@@ -243,7 +250,7 @@ export interface FileEndpoint {
    * Removes everything unfinished that any claim of a transfer left at its destination: parts,
    * uploads, blocks. Never changes a file under the destination's own name. If no file has that
    * name, an older file that an interrupted commit had set aside gets it back. To be called when
-   * the transfer has ended.
+   * the transfer has ended. Throws FileError if something is left, to be called again later.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
   /**

@@ -124,7 +124,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   const started = await start(deps, context, cause);
   if (started && !holds(started, claimId)) return 'not_begun';
 
-  const outcome: Outcome = started
+  const { leftovers, ...outcome }: Attempted = started
     ? await attempt(deps, context, started.state.facts)
     : { type: 'released', figures: context.meter.resumable() };
   await deps.gather();
@@ -136,7 +136,10 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   await recordInJob(deps, started, ended);
   if (!endedBy(ended, cause)) return leaveToOthers(deps, claim);
   if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
-  if (outcome.type === 'completed') return 'completed';
+  if (outcome.type === 'completed') {
+    if (leftovers) await untilAnswered(() => cleanUpIfEnded(deps.sql, claim), deps.givenUp);
+    return 'completed';
+  }
   return signal.reason === 'shutdown' ? 'released' : 'lease_lost';
 }
 
@@ -194,6 +197,9 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
   return 'lease_lost';
 }
 
+/** `leftovers`: the transfer needs a clean-up, which its events do not show. */
+type Attempted = Outcome & { leftovers?: boolean | undefined };
+
 /** What the transfer says about the copy. */
 type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;
 
@@ -201,7 +207,7 @@ async function attempt(
   deps: AttemptDeps,
   context: AttemptContext,
   facts: Wanted,
-): Promise<Outcome> {
+): Promise<Attempted> {
   const { claim, meter, signal } = context;
   try {
     return await moveBetween(deps, context, facts);
@@ -240,7 +246,7 @@ async function moveBetween(
   deps: AttemptDeps,
   context: AttemptContext,
   facts: Wanted,
-): Promise<Outcome> {
+): Promise<Attempted> {
   const { claim, meter, signal } = context;
   const source = readySource(context);
   const destination = readyDestination(context);

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { reasonOf } from '../../domain/errors.ts';
+import { timeOf } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
@@ -52,6 +53,7 @@ export async function cleanUp(
             endpoint.removeLeftovers(match.path, {
               transferId: transfer_id,
               resume: (resume_record as ResumeRecord | null)?.destination ?? null,
+              since: new Date(timeOf(transfer_id)),
               signal: AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]),
             }),
           );

@@ -38,6 +38,8 @@ export interface Moved {
   sha256: string;
   verification: Verification;
   mtime?: MtimeOutcome;
+  /** True if the commit may have left something unfinished at the destination. */
+  leftovers?: boolean | undefined;
 }
 
 /** What the destination should have after the commit. */

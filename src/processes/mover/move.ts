@@ -24,7 +24,8 @@
  * - The destination has less than the record says. The move continues from what is really there.
  * - The part file is gone at the commit. The adapter reports a broken connection, so the move sends
  *   the file again.
- * - The lease is lost. The save before the commit returns false, and the move throws LeaseLost.
+ * - The lease is lost. The save before the first byte, or before the commit, returns false, and the
+ *   move throws LeaseLost.
  * - Another writer replaces the object after the commit, and `verify: read_back` finds that one. The
  *   attempt fails with `destination_changed`: a retry would replace a newer file.
  * - The process dies during the commit. Its successor reads the destination back
@@ -138,7 +139,9 @@ async function moveOpened(
   const saver = createSaver(move, progress, destination);
   // Sending a file of one chunk again is as fast as resuming it.
   const resumable = chunkCount(state) > 1;
-  if (resumable) await saver.saveNow();
+  // Sends nothing before the record names what was opened: the clean-up must find it.
+  if (resumable && !(await saver.saveNow()))
+    throw new LeaseLost('The lease was lost before the first byte');
   let checking: Promise<void> | null = null;
   const check = () => {
     checking ??= checkUnchanged(source, state);
@@ -178,7 +181,7 @@ async function moveOpened(
   move.meter.complete();
   const verification = verificationOf(proof, readBack);
   const mtime = mtimeOutcome(whole.modifiedAt, proof.timeRefused ?? null);
-  return { bytes: size, sha256: whole.sha256, verification, ...mtime };
+  return { bytes: size, sha256: whole.sha256, verification, ...mtime, leftovers: proof.leftovers };
 }
 
 /** Returns the SHA-256 of the source. Throws if the client expects another one. */

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { decodeTime } from 'ulid';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
@@ -7,6 +6,7 @@ import type { Locks } from '../../adapters/postgres/locks.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ReplayFrom } from '../../contract/webhooks/deliveries.ts';
 import { fieldError, notFound } from '../../domain/errors.ts';
+import { timeOf } from '../../domain/ids.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
 import { positionBefore } from './event-times.ts';
@@ -58,7 +58,7 @@ async function positionBeforeEvent(
   { webhookId, eventId }: { webhookId: string; eventId: string },
   left: AbortSignal,
 ): Promise<bigint> {
-  const time = decodeTime(eventId.slice('evt_'.length));
+  const time = timeOf(eventId);
   const unknown = notFound('event');
   if (time > Date.now() + SLACK_MS) throw unknown;
   const past = new Date(time + SLACK_MS).toISOString();

@@ -65,7 +65,7 @@ async function openMultipart(
   // the bucket's lifecycle rule removes the upload.
   if (!resumed)
     await removeLeftovers(store, uploads, key, { transferId, resume, signal }).catch(() => {});
-  const upload = resumed ?? (await beginUpload(store, cut));
+  const upload = resumed ?? (await begin());
   uploads.add(transferId, upload.id);
   const write = partSize === chunkSize ? wholeParts(upload) : streamedParts(upload, cut, chunkSize);
 
@@ -83,10 +83,22 @@ async function openMultipart(
           `${key}: ${whole.size} bytes were read, expected ${size}`,
         );
       const proof = await upload.complete(overwrite);
+      const leftovers = uploads.hasForgotten(transferId);
       uploads.forget(transferId);
-      return proof;
+      return leftovers ? { ...proof, leftovers } : proof;
     },
   };
+
+  async function begin(): Promise<MultipartUpload> {
+    try {
+      const { upload, isOnly } = await beginUpload(store, cut);
+      if (!isOnly) uploads.addForgotten(transferId);
+      return upload;
+    } catch (error) {
+      uploads.addForgotten(transferId);
+      throw error;
+    }
+  }
 }
 
 type Write = DestinationFile['write'];

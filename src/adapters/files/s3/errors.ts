@@ -106,11 +106,17 @@ export function isUploadGone(error: unknown): boolean {
   return answer === 'NoSuchUpload' || answer === 'NoSuchKey';
 }
 
+/** Returns whether the server lacks an operation, or the credentials may not use it. */
+export function isRefused(error: unknown): boolean {
+  const status = (error as SdkError).$metadata?.httpStatusCode ?? 0;
+  return status === 403 || status === 405 || status === 501;
+}
+
 /**
  * Returns whether the request was retried: an earlier try may have succeeded and lost its answer.
  */
-export function wasRepeated(error: unknown): boolean {
-  return ((error as SdkError).$metadata?.attempts ?? 1) > 1;
+export function wasRepeated(answer: unknown): boolean {
+  return ((answer as SdkError).$metadata?.attempts ?? 1) > 1;
 }
 
 /**

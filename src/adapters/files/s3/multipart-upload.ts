@@ -6,6 +6,7 @@ import {
   UploadPartCommand,
   type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
+import { abortable } from '../abort.ts';
 import { assertCommitted, isReplaced } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
@@ -16,7 +17,7 @@ import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
-import type { UploadState } from './uploads.ts';
+import { abortUpload, type UploadState } from './uploads.ts';
 
 interface Part {
   etag: string;
@@ -65,21 +66,37 @@ export interface UploadOptions extends Pick<OpenDestination, 'acknowledged' | 'p
   signal: AbortSignal;
 }
 
-/** Starts an upload. A server that computes CRC-32 says so in its answer. */
-export async function beginUpload(store: Store, options: UploadOptions): Promise<MultipartUpload> {
+/**
+ * Starts an upload. A server that computes CRC-32 says so in its answer. `isOnly` is false if an
+ * earlier try, whose answer was lost, may have started another one.
+ */
+export async function beginUpload(
+  store: Store,
+  options: UploadOptions,
+): Promise<{ upload: MultipartUpload; isOnly: boolean }> {
   const { s3, settings } = store;
-  const { UploadId, ChecksumAlgorithm } = await s3.send(
+  const { key, signal } = options;
+  // The server may carry out a request that was given up, after the clean-up has looked. So an
+  // abort does not end the request, but the upload that it starts.
+  const starting = s3.send(
     new CreateMultipartUploadCommand({
       Bucket: settings.bucket,
-      Key: options.key,
+      Key: key,
       ChecksumAlgorithm: 'CRC32',
       ...storageOf(settings),
       ...metadataOf(options.modifiedAt),
     }),
-    { abortSignal: options.signal },
   );
-  const checksum = ChecksumAlgorithm === 'CRC32' ? CHECKSUMS.crc32 : CHECKSUMS.md5;
-  return multipartUpload(store, options, { id: UploadId as string, checksum, parts: new Map() });
+  const answer = await abortable(starting, signal, 'open').catch((error) => {
+    if (signal.aborted)
+      void starting
+        .then(({ UploadId }) => abortUpload(store, key, UploadId as string))
+        .catch(() => undefined);
+    throw error;
+  });
+  const checksum = answer.ChecksumAlgorithm === 'CRC32' ? CHECKSUMS.crc32 : CHECKSUMS.md5;
+  const known = { id: answer.UploadId as string, checksum, parts: new Map() };
+  return { upload: multipartUpload(store, options, known), isOnly: !wasRepeated(answer) };
 }
 
 /**

@@ -11,7 +11,11 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { DestinationFile, FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import type {
+  DestinationFile,
+  FileEndpoint,
+  ResumePoint,
+} from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { type Operation, type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
@@ -611,6 +615,88 @@ describe('resuming', () => {
       resume: { bytes: 0, state: { upload_id: UploadId } },
       signal: never,
     });
+  });
+});
+
+describe('an upload that its transfer has forgotten', () => {
+  const since = new Date();
+  const LATER_MS = 6 * 60_000;
+  const content = randomBytes(BIG);
+  const cleanUp = (key: string, resume: ResumePoint | null = null) =>
+    endpoint().removeLeftovers(key, { transferId: newId('txr'), resume, since, signal: never });
+  const later = () => vi.spyOn(Date, 'now').mockReturnValue(Date.now() + LATER_MS);
+  const begin = async (Key: string) =>
+    (
+      await client.send(
+        new CreateMultipartUploadCommand({ Bucket: 'bucket', Key, ChecksumAlgorithm: 'CRC32' }),
+      )
+    ).UploadId as string;
+  afterEach(() => vi.restoreAllMocks());
+
+  test('is removed after the commit if the answer that named it was lost', async () => {
+    server.fault({ operation: 'CreateMultipartUpload', kind: 'lose-answer' });
+    const proof = await upload(endpoint(), 'forgotten/a', content);
+    expect(proof).toMatchObject({ size: BIG, leftovers: true });
+    expect(server.uploads('bucket')).toHaveLength(1);
+    await expect(cleanUp('forgotten/a')).rejects.toThrow('an upload without parts began');
+    later();
+    await cleanUp('forgotten/a');
+    expect(server.uploads('bucket')).toEqual([]);
+  });
+
+  test('is not reported by a commit whose upload was the only one', async () => {
+    expect(await upload(endpoint(), 'forgotten/b', content)).not.toHaveProperty('leftovers');
+  });
+
+  test('ends if the transfer is stopped before the answer', async () => {
+    const { proxy, over } = await proxied();
+    const held = proxy.holdWhen(() => server.uploads('bucket').length > 0, 'down');
+    const stopping = new AbortController();
+    const opening = over.openDestination('forgotten/c', options(BIG, { signal: stopping.signal }));
+    const release = await held;
+    stopping.abort();
+    await expect(opening).rejects.toThrow();
+    release();
+    await vi.waitFor(() => expect(server.uploads('bucket')).toEqual([]));
+  });
+
+  test('is told from others: those with parts, of other keys, and older ones', async () => {
+    const kept = [await begin('forgotten/d'), await begin('forgotten/d-other')];
+    await client.send(
+      new UploadPartCommand({
+        ...{ Bucket: 'bucket', Key: 'forgotten/d', UploadId: kept[0], PartNumber: 1, Body: 'part' },
+      }),
+    );
+    const lost = await begin('forgotten/d');
+    later();
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    const leftovers = { transferId: newId('txr'), resume: null, signal: never };
+    await endpoint().removeLeftovers('forgotten/d', { ...leftovers, since: tomorrow });
+    await endpoint().removeLeftovers('forgotten/d', leftovers);
+    expect(server.uploads('bucket')).toEqual([...kept, lost]);
+    await cleanUp('forgotten/d');
+    expect(server.uploads('bucket')).toEqual(kept);
+    for (const upload_id of kept)
+      await cleanUp(upload_id === kept[0] ? 'forgotten/d' : 'forgotten/d-other', {
+        bytes: 0,
+        state: { upload_id },
+      });
+  });
+
+  test('does no harm if the server refuses to list uploads', async () => {
+    const lost = await begin('forgotten/e');
+    const denied = {
+      kind: 'error',
+      code: 'AccessDenied',
+      times: Number.POSITIVE_INFINITY,
+    } as const;
+    server.fault({ operation: 'ListMultipartUploads', ...denied });
+    later();
+    await cleanUp('forgotten/e');
+    expect(server.uploads('bucket')).toEqual([lost]);
+    server.clearFaults();
+    await cleanUp('forgotten/e');
+    expect(server.uploads('bucket')).toEqual([]);
   });
 });
 
