@@ -14,6 +14,12 @@ export type Fault = { operation: Operation; times?: number } & (
   | { kind: 'slow'; delayMs: number }
   /** Carries out the request, then resets the connection in place of an answer. */
   | { kind: 'lose-answer' }
+  /**
+   * CompleteMultipartUpload only: stores the object, keeps the upload, and resets the connection. A
+   * gateway of Ceph 16 that crashes at that moment leaves this, and an abort of the upload
+   * then deletes the data of the object.
+   */
+  | { kind: 'keep-upload' }
 );
 
 export interface Faults {

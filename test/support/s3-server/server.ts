@@ -145,6 +145,7 @@ export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Se
 
     const cutAfter = fault?.kind === 'cut' ? fault.afterBytes : Infinity;
     const upwards = method === 'PUT' || method === 'POST';
+    const upload = bucket.uploads.get(query.get('uploadId') ?? '');
     const content = () =>
       limited(request.iterator({ destroyOnReturn: false }), upwards ? cutAfter : Infinity, request);
     const result: Answer = await operations[operation]({
@@ -160,7 +161,13 @@ export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Se
       folder,
       location: `${endpointUrl}${path}`,
     });
-    if (fault?.kind === 'lose-answer') return reset(request.socket);
+    const object = bucket.objects.get(key);
+    if (fault?.kind === 'keep-upload' && upload && object) {
+      bucket.uploads.set(upload.id, upload);
+      bucket.objects.set(key, { ...object, lastModified: new Date() });
+    }
+    if (fault?.kind === 'lose-answer' || fault?.kind === 'keep-upload')
+      return reset(request.socket);
     await send(response, result, method, upwards ? Infinity : cutAfter, request);
   }
 

@@ -8,7 +8,7 @@ import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
 import { isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
-import { fileError, serverAnswer } from './errors.ts';
+import { fileError, isMissing, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { storageOf } from './new-object.ts';
 import { describe } from './source.ts';
@@ -80,10 +80,6 @@ async function find(store: Store, key: string, signal: AbortSignal): Promise<Obj
     if (isMissing(error)) return null;
     throw error;
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return /^(NoSuchKey|NotFound)$/.test(serverAnswer(error) ?? '');
 }
 
 /** Deletes the object. Returns what has its name, if that is not the object that was copied. */

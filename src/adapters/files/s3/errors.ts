@@ -106,6 +106,11 @@ export function isUploadGone(error: unknown): boolean {
   return answer === 'NoSuchUpload' || answer === 'NoSuchKey';
 }
 
+/** Returns whether no object has the key. */
+export function isMissing(error: unknown): boolean {
+  return /^(NoSuchKey|NotFound)$/.test(serverAnswer(error) ?? '');
+}
+
 /** Returns whether the server lacks an operation, or the credentials may not use it. */
 export function isRefused(error: unknown): boolean {
   const status = (error as SdkError).$metadata?.httpStatusCode ?? 0;

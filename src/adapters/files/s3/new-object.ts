@@ -1,7 +1,7 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { serverAnswer } from './errors.ts';
+import { isMissing } from './errors.ts';
 import type { Store } from './store.ts';
 
 /**
@@ -18,7 +18,7 @@ export async function refuseExisting(
   try {
     await store.head(key, signal);
   } catch (error) {
-    if (serverAnswer(error) === 'NoSuchKey' || serverAnswer(error) === 'NotFound') return;
+    if (isMissing(error)) return;
     throw error;
   }
   throw new FileError(

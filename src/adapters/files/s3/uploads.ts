@@ -13,10 +13,12 @@ import {
   ListMultipartUploadsCommand,
   type ListMultipartUploadsCommandOutput,
   ListPartsCommand,
+  paginateListParts,
 } from '@aws-sdk/client-s3';
 import { abortError } from '../abort.ts';
 import { FileError, type Leftovers } from '../port.ts';
-import { fileError, isRefused, isUploadGone } from './errors.ts';
+import { CHECKSUMS } from './checksums.ts';
+import { fileError, isMissing, isRefused, isUploadGone } from './errors.ts';
 import type { Store } from './store.ts';
 
 /** The state in a resume point of a multipart upload. */
@@ -87,7 +89,8 @@ export async function removeLeftovers(
   const saved = resume?.state as UploadState | null | undefined;
   const ids = new Set([...uploads.idsOf(transferId), ...(saved ? [saved.upload_id] : [])]);
   try {
-    for (const id of ids) await abortUpload(store, key, id, signal);
+    for (const id of ids)
+      if (!(await isObject(store, key, id, signal))) await abortUpload(store, key, id, signal);
     uploads.forget(transferId);
     if (since) await abortForgotten(store, key, since, signal);
   } catch (error) {
@@ -155,6 +158,42 @@ async function uploadsOf(
     if (!isRefused(error)) throw error;
   }
   return found;
+}
+
+/**
+ * Returns whether the object under the key has the data of the upload. A gateway of Ceph that
+ * crashes while it completes an upload may keep both. To abort the upload, or to complete it later,
+ * would then delete the data of the object. An object with the same content that is older than the
+ * last part is another one.
+ */
+async function isObject(
+  { s3, settings, head }: Store,
+  Key: string,
+  UploadId: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const digests: Buffer[] = [];
+  let sentAt = 0;
+  const upload = { Bucket: settings.bucket, Key, UploadId };
+  try {
+    for await (const { Parts = [], IsTruncated } of paginateListParts({ client: s3 }, upload, {
+      abortSignal: signal,
+    })) {
+      for (const { ETag = '', LastModified } of Parts) {
+        digests.push(Buffer.from(ETag.replaceAll('"', ''), 'hex'));
+        sentAt = Math.max(sentAt, LastModified?.getTime() ?? 0);
+      }
+      if (!IsTruncated) break;
+    }
+    if (digests.length === 0) return false;
+    const { ETag, LastModified } = await head(Key, signal);
+    const isSame = ETag === `"${CHECKSUMS.md5.ofParts(digests)}"`;
+    // A HEAD has whole seconds.
+    return isSame && (LastModified?.getTime() ?? 0) >= Math.floor(sentAt / 1_000) * 1_000;
+  } catch (error) {
+    if (isMissing(error) || isUploadGone(error) || isRefused(error)) return false;
+    throw error;
+  }
 }
 
 /** Returns true also if the upload is gone, or if the server refuses to list its parts. */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import {
   CreateMultipartUploadCommand,
@@ -696,6 +697,46 @@ describe('an upload that its transfer has forgotten', () => {
     expect(server.uploads('bucket')).toEqual([lost]);
     server.clearFaults();
     await cleanUp('forgotten/e');
+    expect(server.uploads('bucket')).toEqual([]);
+  });
+
+  test('stays if the object under its key has its data', async () => {
+    const over = endpoint();
+    const given = options(BIG);
+    const file = await over.openDestination('forgotten/f', given);
+    await writeFrom(file, content);
+    const resume = await file.resumePoint(BIG);
+    server.fault({ operation: 'CompleteMultipartUpload', kind: 'keep-upload' });
+    server.fault({
+      ...{ operation: 'CompleteMultipartUpload', kind: 'error', code: 'InternalError' },
+      times: 2,
+    });
+    expect(await file.commit(whole(content))).toMatchObject({ size: BIG });
+    await file.close();
+    expect(server.uploads('bucket')).toHaveLength(1);
+    later();
+    await cleanUp('forgotten/f', resume);
+    expect(content.equals(await get('forgotten/f'))).toBe(true);
+
+    await put('forgotten/f', Buffer.from('newer'));
+    await cleanUp('forgotten/f', resume);
+    expect(server.uploads('bucket')).toEqual([]);
+    expect(String(await get('forgotten/f'))).toBe('newer');
+  });
+});
+
+describe('an upload whose object was there before, with the same content', () => {
+  test('is removed', async () => {
+    const content = randomBytes(BIG);
+    await upload(endpoint(), 'same', content);
+    // The times of objects are whole seconds.
+    await sleep(1_100);
+    const given = options(BIG);
+    const file = await endpoint().openDestination('same', given);
+    await writeFrom(file, content);
+    const resume = await file.resumePoint(BIG);
+    await file.close();
+    await endpoint().removeLeftovers('same', { ...given, resume });
     expect(server.uploads('bucket')).toEqual([]);
   });
 });
