@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Context } from './checker/context.ts';
 import type { Evidence } from './checker/evidence-files.ts';
+import { isKeptByCrash } from './checker/files/kept-uploads.ts';
 import { createPlaces } from './checker/files/places.ts';
 import {
   type Completion,
@@ -57,6 +58,30 @@ describe('the possible contents of a name to which several transfers completed',
     expect(found([first, second], false)).toBe(1);
     expect(found([first, second], true)).toBe(0);
     expect(found([first, { ...second, foundInPlace: true }], false)).toBe(0);
+  });
+});
+
+describe('an upload that a crash of its server may have kept', () => {
+  const [from, to] = [10, 20];
+  const completed: Completion = {
+    ...{ id: 'a', size: 9, sha256: 'a', position: 1n, endpointId: 'end_1', foundInPlace: false },
+    ...{ startedAt: at(from), completedAt: at(to) },
+  };
+  const upload = { path: 'a', id: '1', bytes: 9 };
+  const crash = (second: number): FaultRecord => ({
+    ...{ at: at(second), until: at(second), fault: 'partner.restart', target: 's3' },
+  });
+
+  it.each([
+    ['during the last attempt', upload, [completed], [crash(15)], true],
+    ['before it', upload, [completed], [crash(9)], false],
+    ['after it', upload, [completed], [crash(21)], false],
+    ['with a part of the file only', { ...upload, bytes: 8 }, [completed], [crash(15)], false],
+    ['without a part', { ...upload, bytes: 0 }, [{ ...completed, size: 0 }], [crash(15)], false],
+    ['of no transfer that completed', upload, [], [crash(15)], false],
+    ['without a crash', upload, [completed], [], false],
+  ])('%s', (_, given, completions, crashes, expected) => {
+    expect(isKeptByCrash(given, completions, crashes)).toBe(expected);
   });
 });
 

@@ -133,7 +133,7 @@ export const FILE_DAMAGES: Damage[] = [
   {
     what: 'an upload to S3 is unfinished',
     finds: 'files.leftover',
-    names: () => 'in/begun',
+    names: () => 'begun',
     files: beginUpload,
   },
 ];

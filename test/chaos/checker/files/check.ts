@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import type { FaultRecord } from '../../evidence.ts';
 import type { Context } from '../context.ts';
 import type { CreateRecord } from '../evidence-files.ts';
 import type { TransferStory } from '../log/contents.ts';
 import type { Fields } from '../log/event.ts';
 import type { Operation } from '../requests/operations.ts';
 import { filesAfter } from './after.ts';
+import { isKeptByCrash } from './kept-uploads.ts';
 import { keyOf, type Place, type Places } from './places.ts';
 import { openStorage, type Storage, type StoredFile } from './storage.ts';
 import { destinationsOf, forbiddenReplacements, possibleWinners } from './winners.ts';
@@ -63,12 +65,17 @@ export async function checkFiles(
     if (looked.has(storage.location)) continue;
     looked.add(storage.location);
     await each(storage.list(), (file) => checkFile(storage, { endpoint, path: file.path }, file));
-    for (const upload of await storage.uploads())
-      report.finding(
-        'files.leftover',
-        `${endpoint}: ${upload}`,
-        'a multipart upload is unfinished',
-      );
+    for (const upload of await storage.uploads()) {
+      const place = { endpoint, path: upload.path };
+      if (isKeptByCrash(upload, completed.get(keyFor(place)) ?? [], crashesOf(endpoint)))
+        report.count('uploads_kept_by_crashes');
+      else
+        wrong(
+          'files.leftover',
+          place,
+          `the multipart upload ${upload.id} is unfinished, with ${upload.bytes} bytes`,
+        );
+    }
     report.count('storages');
   }
   for (const [key, completions] of completed) {
@@ -100,6 +107,12 @@ export async function checkFiles(
     if (seen.has(key)) wrong('files.after', place, `it is there, and ${id} removed it`);
   for (const storage of storages.values()) storage.close();
   report.expectSome('files.content', 'files', completed.size);
+
+  function crashesOf(endpoint: string): FaultRecord[] {
+    return evidence.faults.filter(
+      ({ fault, target }) => fault === 'partner.restart' && target === endpoint,
+    );
+  }
 
   async function checkFile(storage: Storage, place: Place, file: StoredFile): Promise<void> {
     const key = keyFor(place);

@@ -11,6 +11,15 @@ export interface StoredFile {
   changedAt: number;
 }
 
+/** A multipart upload that was neither completed nor aborted. */
+export interface UnfinishedUpload {
+  /** Of its object, as in `StoredFile`. */
+  path: string;
+  id: string;
+  /** Of its parts together. */
+  bytes: number;
+}
+
 /** The files of an endpoint, read without the service. */
 export interface Storage {
   /** Prefix that makes a path name one file, for every endpoint that reaches it. */
@@ -18,8 +27,7 @@ export interface Storage {
   list(): AsyncIterable<StoredFile>;
   /** The content in chunks. */
   read(file: StoredFile): Promise<AsyncIterable<Buffer> | Iterable<Buffer>>;
-  /** Started uploads that were neither completed nor aborted, by key and upload id. */
-  uploads(): Promise<string[]>;
+  uploads(): Promise<UnfinishedUpload[]>;
   close(): void;
 }
 
