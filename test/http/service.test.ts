@@ -66,12 +66,14 @@ describeWithPostgres('health, metrics and documentation', () => {
     const { commands } = api.installation;
     const appended = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
-    const waitFor: typeof commands.waitFor = async (...args) => {
+    const append: typeof commands.store.append = async (...args) => {
+      const result = await commands.store.append(...args);
       appended.resolve();
       await goOn.promise;
-      return commands.waitFor(...args);
+      return result;
     };
-    const server = await api.startServer({ commands: { ...commands, waitFor } });
+    const store = { ...commands.store, append };
+    const server = await api.startServer({ commands: { ...commands, store } });
     const json = {
       source_uri: 'sftp://files.example.com/out/report.csv',
       destination_uri: 's3://archive/in/',

@@ -32,13 +32,14 @@ const Context = createContext<DialogState>({
 export function Dialog({ title, wide, cover, onClose = () => {}, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [released, setClosable] = useState(true);
-  const [typed, setTyped] = useState(false);
+  // No state: between the events `input` and `change` of a checkbox, a new rendering would undo the
+  // click.
+  const typed = useRef(false);
   const [warned, setWarned] = useState(false);
   const closable = released && !cover;
   const id = useId();
   const noteTyped = () => {
-    setTyped(true);
-    setWarned(false);
+    typed.current = true;
   };
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -55,7 +56,7 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
         // attribute. Browsers without the attribute obey the page.
         closedby={closable ? 'closerequest' : 'none'}
         onCancel={(event) => {
-          if (closable && (warned || !typed)) return;
+          if (closable && (warned || !typed.current)) return;
           event.preventDefault();
           setWarned(closable);
         }}
