@@ -33,6 +33,7 @@ import { withTimeout } from '../../concurrency/with-timeout.ts';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { Fragment, Sql } from '../postgres/connect.ts';
+import { jsonArray } from '../postgres/json-array.ts';
 import { listen } from '../postgres/listen.ts';
 import { isPostgresUnavailable } from '../postgres/unavailable.ts';
 import { type AppendCache, createAppendCache } from './append-cache.ts';
@@ -190,8 +191,14 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
             ${rows.map(({ id }) => id)}::text[],
             ${rows.map(({ type }) => type)}::text[],
             ${rows.map(({ schema_version }) => schema_version)}::integer[],
-            ${rows.map(({ data }) => data)}::text[],
-            ${rows.map(({ metadata }) => metadata)}::text[],
+            ${jsonArray(
+              sql,
+              rows.map(({ data }) => data),
+            )},
+            ${jsonArray(
+              sql,
+              rows.map(({ metadata }) => metadata),
+            )},
             ${isCopy})`;
         return besides.size === 0
           ? sql<Verdict[]>`select revision, position, appended from ${call}`

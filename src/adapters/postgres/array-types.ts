@@ -13,9 +13,9 @@ function arrayType<T>(oid: number, parseItem: (text: string) => T) {
 }
 
 function serializeItem(item: unknown): string {
-  return item === null || item === undefined
-    ? 'NULL'
-    : `"${String(item).replace(/["\\]/g, '\\$&')}"`;
+  if (item === null || item === undefined) return 'NULL';
+  if (typeof item === 'number') return String(item);
+  return `"${String(item).replace(/["\\]/g, '\\$&')}"`;
 }
 
 function parseItems(text: string): (string | null)[] {

@@ -6,7 +6,9 @@
  * A delivery has a row in `work.pending_deliveries` while its status is `pending`. A statement that
  * changes both rows changes that one first, so two statements never wait for each other.
  */
+
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import { jsonArray } from '../../adapters/postgres/json-array.ts';
 import type { Outcome } from '../../adapters/webhooks/send.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
 import type {
@@ -90,7 +92,10 @@ function insertion(sql: Queryable, unordered: NewDelivery[]) {
       ${deliveries.map(({ event_id }) => event_id)}::text[],
       ${deliveries.map(({ event_type }) => event_type)}::text[],
       ${deliveries.map(({ transfer_id }) => transfer_id)}::text[],
-      ${deliveries.map(({ body }) => body)}::text[])`;
+      ${jsonArray(
+        sql,
+        deliveries.map(({ body }) => body),
+      )})`;
 }
 
 /** Begins the insertion of rows that are due at once, with the full retry schedule. */
