@@ -125,7 +125,6 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
       shownFlow: (flowId) => shownFlow(sql, flowId),
       objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
-      expectShown: waiter.expectShown,
       waitToRead: waiter.waitToRead,
       catchUp: waiter.catchUp,
       exclusively: (name, work) => exclusively(locks, name, work),

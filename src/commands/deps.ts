@@ -45,8 +45,6 @@ export interface CommandDeps {
   objectionToWebhookUrl(url: string): string | null;
   /** Resolves with true once a projection shows the event at `position`; with false after 5 s. */
   waitFor(projection: ProjectionName, position: bigint | null): Promise<boolean>;
-  /** Makes a projection count as late if it does not show the event within 5 s. Nothing waits. */
-  expectShown(projection: ProjectionName, position: bigint | null): void;
   /** Waits as `waitFor` for a reader, who does not wait while the projections are known to lag. */
   waitToRead(projection: ProjectionName, position: bigint | null): Promise<boolean>;
   /**

@@ -13,11 +13,13 @@ import type { CommandDeps } from '../commands/deps.ts';
 
 /** Returns when a client may get the answer to a creation whose last event is at `position`. */
 export async function untilReadable(
-  { store, waitFor, expectShown }: CommandDeps,
+  { store, waitFor }: CommandDeps,
   position: bigint | null,
 ): Promise<void> {
-  if (store.queryAfter === undefined) await waitFor('transfers', position);
-  else expectShown('transfers', position);
+  // Not only for the writer: a wait also catches up a read model that no process follows, and a
+  // wait that times out turns readiness red.
+  const shown = waitFor('transfers', position);
+  if (store.queryAfter === undefined) await shown;
 }
 
 /** Returns when the read model shows the transfers that it lacked when the request began. */

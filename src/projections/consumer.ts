@@ -34,7 +34,6 @@ import {
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
-import { createWakeUp, type WakeUp } from '../concurrency/wake-up.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
 import {
@@ -79,8 +78,8 @@ interface Follower {
    */
   pauseMs?: number;
   /**
-   * Pause after every batch with events, in milliseconds, also of a quiet moment. It ends when a
-   * caller in this process waits for the consumer.
+   * Pause after every batch with events, in milliseconds, also of a quiet moment. For tables that
+   * no request waits for.
    */
   gatherMs?: number;
 }
@@ -119,8 +118,6 @@ export interface ConsumerDeps {
   locks: Locks;
   logId: string;
   logger: Logger;
-  /** Ends the pauses of consumers that a caller waits for. */
-  waiter?: { hurry(consumer: string): WakeUp };
 }
 
 export type ConsumerStatus =
@@ -345,8 +342,6 @@ async function consume(
   let savedAt = performance.now();
   const from = saved === 0n ? null : saved;
   const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
-  const hurry = deps.waiter?.hurry(name) ?? createWakeUp();
-  signal.addEventListener('abort', hurry.wake, { once: true });
 
   for await (const batch of deps.store.subscribe({
     from,
@@ -363,7 +358,8 @@ async function consume(
     }
     if (isDone(batch.position, batch.caughtUp)) return;
     const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;
-    if (pause !== undefined && batch.caughtUp && batch.events.length > 0) await hurry.wait(pause);
+    if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
   }
 }
 

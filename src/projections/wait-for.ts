@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../adapters/postgres/listen.ts';
-import { createWakeUp, type WakeUp } from '../concurrency/wake-up.ts';
+import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
 import { type ConsumerDeps, catchUpIfIdle, isCaughtUp } from './consumer.ts';
@@ -37,14 +37,6 @@ export interface ProjectionWaiter {
    * with false after five seconds.
    */
   catchUp(name: ProjectionName): Promise<boolean>;
-  /**
-   * Expects that the projection shows the event at `position` within five seconds, for no caller.
-   * As with a wait, it is caught up if no process runs it, and counts as late otherwise. But a
-   * consumer that gathers events is not hurried.
-   */
-  expectShown(name: ProjectionName, position: bigint | null): void;
-  /** Ends the pause in which a consumer of this process gathers events: a caller waits for it. */
-  hurry(name: string): WakeUp;
   /** Notes the position of a consumer of this process. It arrives sooner than a notification. */
   advance(name: string, position: bigint): void;
   /**
@@ -63,7 +55,6 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
   const { sql } = deps;
   const reached = new Map<string, bigint>();
   const waiters = new Set<Waiter>();
-  const hurries = new Map<string, WakeUp>();
   const wakeUp = createWakeUp();
   const closing = new AbortController();
   let late: number | null = null;
@@ -119,22 +110,8 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     looking = null;
   }
 
-  function hurry(name: string): WakeUp {
-    const known = hurries.get(name) ?? createWakeUp();
-    hurries.set(name, known);
-    return known;
-  }
-
   function waitFor(name: ProjectionName, position: bigint | null): Promise<boolean> {
-    const shown = untilShown(name, position);
-    if (shown === null) return Promise.resolve(true);
-    hurry(name).wake();
-    return shown;
-  }
-
-  /** Returns null if it is shown already. */
-  function untilShown(name: ProjectionName, position: bigint | null): Promise<boolean> | null {
-    if (position === null || position <= (reached.get(name) ?? -1n)) return null;
+    if (position === null || position <= (reached.get(name) ?? -1n)) return Promise.resolve(true);
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
         waiters.delete(waiter);
@@ -176,10 +153,6 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       }
       return false;
     },
-    expectShown(name, position) {
-      void untilShown(name, position);
-    },
-    hurry,
     advance,
     lateSince: () => late,
     async close() {

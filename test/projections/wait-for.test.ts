@@ -46,11 +46,11 @@ describeWithPostgres('waiting for a projection', () => {
   const shown = async (id: string) =>
     (await listKeys(here.sql)).some(({ key_id }) => key_id === id);
 
-  function project(installation: Installation, changes: { gatherMs?: number } = {}): void {
+  function project(installation: Installation): void {
     const stopping = new AbortController();
     const running = runConsumer(
       installation,
-      { ...projectionConsumer(PROJECTIONS.catalog), ...changes },
+      projectionConsumer(PROJECTIONS.catalog),
       stopping.signal,
       () => undefined,
     );
@@ -102,15 +102,6 @@ describeWithPostgres('waiting for a projection', () => {
   it.each(['here', 'elsewhere'])('follows a projector %s', async (where) => {
     project(where === 'here' ? here : elsewhere);
     for (let i = 0; i < 5; i++) {
-      const { id, position } = await write();
-      expect(await here.waiter.waitFor('catalog', position)).toBe(true);
-      expect(await shown(id)).toBe(true);
-    }
-  });
-
-  it('ends the pause of a projector that gathers events', async () => {
-    project(here, { gatherMs: 60_000 });
-    for (let i = 0; i < 3; i++) {
       const { id, position } = await write();
       expect(await here.waiter.waitFor('catalog', position)).toBe(true);
       expect(await shown(id)).toBe(true);

@@ -21,8 +21,6 @@ export const transfersProjection: Projection = {
   version: 9,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
-  // A busy moment then writes a transfer that moves less often.
-  gatherMs: 20,
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETAINED_TABLES],
 
   async create(tx, schema) {
