@@ -93,7 +93,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
               webhook_id: webhookId,
               account_id: accountId,
               enabled,
-            } = await ownWebhook(sql, request);
+            } = await ownWebhook(deps, request);
             return accepted(sql, await ping(sql, { webhookId, accountId, enabled, eventId }));
           },
         }),
@@ -116,7 +116,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<schemas.DeliveryList> {
-        const { webhook_id: webhookId } = await ownWebhook(sql, request);
+        const { webhook_id: webhookId } = await ownWebhook(deps, request);
         const { status = null, ...page } = request.query;
         return deliveryPage(sql, { webhookId, status, ...page });
       },
@@ -138,7 +138,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<schemas.DeliveryDetail> {
-        const { webhook_id: webhookId } = await ownWebhook(sql, request);
+        const { webhook_id: webhookId } = await ownWebhook(deps, request);
         return shown(await findDelivery(sql, request.params.delivery_id, { webhookId }));
       },
     });
@@ -166,7 +166,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run() {
-            const { webhook_id: webhookId, enabled } = await ownWebhook(sql, request);
+            const { webhook_id: webhookId, enabled } = await ownWebhook(deps, request);
             const { id } = await findDelivery(sql, request.params.delivery_id, { webhookId });
             await redeliver(sql, { deliveryId: id, enabled });
             return accepted(sql, id);
@@ -196,7 +196,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           async run(): Promise<Answer<schemas.Retried>> {
             return {
               status: 202,
-              body: { retried: await retryFailedDeliveries(sql, await ownWebhook(sql, request)) },
+              body: { retried: await retryFailedDeliveries(sql, await ownWebhook(deps, request)) },
             };
           },
         }),
@@ -228,7 +228,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run(): Promise<Answer<schemas.AcceptedReplay>> {
-            const { webhook_id } = await ownWebhook(sql, request);
+            const { webhook_id } = await ownWebhook(deps, request);
             const left = new AbortController();
             reply.raw.once('close', () => left.abort());
             await replay(deps, webhook_id, request.body.from, left.signal);

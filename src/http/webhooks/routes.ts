@@ -4,6 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import {
+  loadWebhook,
   registerWebhook,
   removeWebhook,
   reserveWebhook,
@@ -36,17 +37,19 @@ export interface WebhookRoutesDeps {
 }
 
 /**
- * Finds the webhook that a request names. Throws `not_found`, also for a webhook of another
- * account.
+ * Finds the webhook that a request names, in the log if the read model does not show it yet. Throws
+ * `not_found`, also for a webhook of another account.
  */
 export async function ownWebhook(
-  sql: Sql,
+  { sql, commands }: Pick<WebhookRoutesDeps, 'sql' | 'commands'>,
   request: FastifyRequest<{ Params: { webhook_id: string } }>,
 ): Promise<Webhook> {
   const { webhook_id } = request.params;
-  const found = isId('whk', webhook_id)
-    ? await findWebhook(sql, clientOf(request).accountId, webhook_id)
-    : null;
+  const { accountId } = clientOf(request);
+  if (!isId('whk', webhook_id)) throw notFound('webhook');
+  const found =
+    (await findWebhook(sql, accountId, webhook_id)) ??
+    (await loadWebhook(commands, accountId, webhook_id));
   if (!found) throw notFound('webhook');
   return found;
 }
@@ -135,7 +138,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       handler: async (request): Promise<answers.Webhook> =>
-        toWebhook(await ownWebhook(sql, request)),
+        toWebhook(await ownWebhook(deps, request)),
     });
 
     app.route({
@@ -157,7 +160,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       async handler(request): Promise<answers.Webhook> {
-        const { webhook_id, events } = await ownWebhook(sql, request);
+        const { webhook_id, events } = await ownWebhook(deps, request);
         const { url, events: wanted } = request.body;
         if (url !== undefined || wanted) needScopeOf(request, [...events, ...(wanted ?? [])]);
         return toWebhook(
@@ -183,7 +186,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       async handler(request, reply) {
-        const { webhook_id } = await ownWebhook(sql, request);
+        const { webhook_id } = await ownWebhook(deps, request);
         await removeWebhook(deps.commands, webhook_id, causeOf(request));
         return reply.code(204).send();
       },
@@ -215,7 +218,7 @@ export function webhookRoutes(deps: WebhookRoutesDeps): FastifyPluginAsyncZod {
           secretBody: request.body.secret !== undefined,
           reserve: () => ({}),
           async run({ commands, cause }) {
-            const { webhook_id, events } = await ownWebhook(sql, request);
+            const { webhook_id, events } = await ownWebhook(deps, request);
             needScopeOf(request, events);
             return toAnswer(
               200,
