@@ -3,6 +3,7 @@
  */
 import type { Beside } from '../adapters/event-store/port.ts';
 import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
+import { jsonArray } from '../adapters/postgres/json-array.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
 /** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
@@ -80,9 +81,15 @@ const insertAnswered: Beside<AnsweredRow>['write'] = (sql, items) => {
         ${rows.map(({ route }) => route)}::text[],
         ${rows.map(({ key }) => key)}::text[],
         ${rows.map(({ fingerprint }) => fingerprint)}::text[],
-        ${rows.map(({ reserved }) => JSON.stringify(reserved))}::text[],
+        ${jsonArray(
+          sql,
+          rows.map(({ reserved }) => JSON.stringify(reserved)),
+        )},
         ${rows.map(({ status }) => status)}::integer[],
-        ${rows.map(({ answer }) => JSON.stringify(answer))}::text[],
+        ${jsonArray(
+          sql,
+          rows.map(({ answer }) => JSON.stringify(answer)),
+        )},
         ${rows.map(({ shownIn }) => shownIn)}::text[])
         as n(nr, account_id, route, key, fingerprint, reserved, status, answer, shown_in)
         using (nr)
