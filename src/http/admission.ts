@@ -1,5 +1,5 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
 import { unshownTransfers } from '../projections/transfers/unshown.ts';
@@ -81,7 +81,7 @@ interface Visitor extends Asked {
 
 type Found = FoundRow & WindowRow & { key_row: KeptRow | null };
 
-/** The first row of a batch has what belongs to no client, if a request of the batch asked for it. */
+/** The first row of a batch has what belongs to no client, if a request asked for it. */
 type Row = Found & { queue: QueueRow | null; unshown: bigint | null };
 
 const NOTHING: Asked = { withQueue: false, withUnshown: false, idempotencyKey: null };
@@ -132,6 +132,12 @@ export function createAdmissionControl(sql: Sql, perKey: number, views: Views): 
   };
 }
 
+/** Returns an expression for the position; null if the log is not in this Postgres. */
+function newestUnshown(sql: Sql, store: Views['store']): Fragment | null {
+  const transfers = unshownTransfers(sql, store);
+  return transfers && sql`(select max(position) from (${transfers}) transfers)`;
+}
+
 async function findAndCount(
   sql: Sql,
   { queue, store }: Views,
@@ -141,7 +147,7 @@ async function findAndCount(
     ? queue.ask(sql`(select array_agg(distinct account_id) from visitors)::text[]`)
     : null;
   const unshown = visitors.some(({ withUnshown }) => withUnshown)
-    ? unshownTransfers(sql, store)
+    ? newestUnshown(sql, store)
     : null;
   const keys = visitors.map(({ idempotencyKey }) => idempotencyKey);
   const keyRow = keptRow(sql, {
@@ -168,7 +174,7 @@ async function findAndCount(
     select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
            requests, extract(epoch from clock_timestamp())::float8 as now,
            ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue,
-           ${unshown ? sql`case when nr = 1 then (select max(position) from (${unshown}) u) end` : sql`null::bigint`} as unshown,
+           ${unshown ? sql`case when nr = 1 then ${unshown} end` : sql`null::bigint`} as unshown,
            ${keys.some((key) => key !== null) ? sql`(select to_jsonb(k) from (${keyRow}) k)` : sql`null`} as key_row
       from visitors join counts using (subject) order by nr`;
   numberRequests(rows);

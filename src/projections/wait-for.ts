@@ -136,7 +136,7 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     async waitToRead(name, position) {
       const isLate = late !== null;
       const shown = waitFor(name, position);
-      // The wait goes on unheard: its success ends the outage.
+      // Nothing awaits this one during an outage, but its success ends the outage.
       return isLate ? false : shown;
     },
     async catchUp(name) {

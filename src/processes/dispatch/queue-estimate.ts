@@ -10,7 +10,7 @@ import { jobsAhead } from './table.ts';
 
 const FIRST_GUESS_MS = 1_000;
 /** Transfers that the read model lacks, and that are counted one by one, at most. */
-const JUST_CREATED = 1_000;
+const MAX_JUST_CREATED = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */
 const COUNTED_ALWAYS = 1_000;
 /** So that counting a long queue takes a hundredth of the time. */
@@ -145,7 +145,7 @@ function justCreated(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Fragment 
   return sql`
     union all
     select account_id, 'pending', 1
-      from (${unshown} order by position desc limit ${JUST_CREATED}) unshown`;
+      from (${unshown} order by position desc limit ${MAX_JUST_CREATED}) unshown`;
 }
 
 function startsInMs(

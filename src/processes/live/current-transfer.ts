@@ -15,7 +15,7 @@ interface Stores {
  * Returns a transfer of an account with its live figures, or null if there is none. It reads the
  * event log where the read model is behind: between the end of a move and its update, so that the
  * progress that a client saw does not go back, and for a transfer that it does not have yet. It
- * waits for the read model to have that one, because what it waits for is read from there.
+ * first waits for the read model then: only the read model says why a transfer does not move.
  */
 export async function currentTransfer(
   { sql, store, commands }: Stores,
