@@ -23,18 +23,13 @@ export type KnownTransfer = NonNullable<HandleOptions<TransferState>['known']> &
 
 /** Loads a transfer of an account. Throws `not_found`. */
 export async function loadTransfer(
-  { store }: Pick<CommandDeps, 'store'>,
+  deps: Pick<CommandDeps, 'store'>,
   accountId: string,
   transferId: string,
 ): Promise<KnownTransfer> {
-  if (!isId('txr', transferId)) throw notFound('transfer');
-  const { state, ...known } = await load(
-    store,
-    transferDecider,
-    streamName('transfer', transferId),
-  );
-  if (state.status === 'none' || state.facts.account_id !== accountId) throw notFound('transfer');
-  return { state, ...known };
+  const known = isId('txr', transferId) ? await loadAnyTransfer(deps, transferId) : null;
+  if (known?.state.facts.account_id !== accountId) throw notFound('transfer');
+  return known;
 }
 
 /** Loads a transfer of any account. Returns null if the log has none. */
