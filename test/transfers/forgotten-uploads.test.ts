@@ -63,7 +63,7 @@ describeWithPostgres('an upload whose id its mover does not learn', () => {
     return (await destination.names('folder')).some((name) => name.includes('(upload '));
   }
 
-  /** The upload is then too young to be told from one of another program. */
+  /** The upload is then so young that another program may still use it. */
   async function untilLookedFor(id: string): Promise<void> {
     await until('a clean-up that looks again later', async () => {
       const { sql } = takeover.installation;

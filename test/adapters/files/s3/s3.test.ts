@@ -661,7 +661,7 @@ describe('an upload that its transfer has forgotten', () => {
     await vi.waitFor(() => expect(server.uploads('bucket')).toEqual([]));
   });
 
-  test('is told from others: those with parts, of other keys, and older ones', async () => {
+  test('is the only one to go: those with parts, of other keys, and older ones stay', async () => {
     const kept = [await begin('forgotten/d'), await begin('forgotten/d-other')];
     await client.send(
       new UploadPartCommand({
