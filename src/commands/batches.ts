@@ -31,10 +31,9 @@ import { type Cause, type Handled, type HandleOptions, handle, load, untouched }
 /** Transfers that are created at once. Their appends share the writes of the log. */
 const AT_ONCE = 256;
 
-/** Ids and time that a creation fixes before it appends. */
+/** Id and time that a creation fixes before it appends. */
 export interface ReservedBatch {
   batchId: string;
-  eventId: string;
   now: string;
 }
 
@@ -42,7 +41,6 @@ export function reserveBatch(): ReservedBatch {
   const now = Date.now();
   return {
     batchId: newId('bat', now),
-    eventId: newId('evt', now),
     now: new Date(now).toISOString(),
   };
 }
@@ -249,7 +247,7 @@ function pagesIn(events: StoredEvent[]): BatchListed[] {
 
 /**
  * Creates the transfers of pages, those of a cancelled batch as cancelled ones. One that exists
- * stays as it is: its ids derive from the batch, so the log recognizes the repeated append.
+ * stays as it is: its id derives from the batch, so the log rejects a second creation.
  */
 export async function createTransfers(
   deps: Pick<CommandDeps, 'store'>,
@@ -261,9 +259,9 @@ export async function createTransfers(
   const transfers = pages.flatMap((page) => transfersOf(batch, page));
   const known = untouched(transferDecider.initialState);
   let position: bigint | null = null;
-  await createSemaphore(AT_ONCE).forEach(transfers, async ({ transferId, eventId, data }) => {
+  await createSemaphore(AT_ONCE).forEach(transfers, async ({ transferId, data }) => {
     const stream = streamName('transfer', transferId);
-    const reserved = { eventId, now: data.created_at };
+    const reserved = { now: data.created_at };
     const command: TransferCommand =
       now === null ? { type: 'create', data } : { type: 'create_cancelled', data, now };
     const handled = await handle(deps.store, transferDecider, stream, command, cause, {

@@ -11,12 +11,9 @@ import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, untouched } from './handle.ts';
 import { handleTransfer } from './transfers.ts';
 
-/**
- * Ids and time that a creation fixes before it appends. A retry after a crash uses the same ones.
- */
+/** Id and time that a creation fixes before it appends. A retry after a crash uses the same ones. */
 export interface ReservedTransfer {
   transferId: string;
-  eventId: string;
   now: string;
 }
 
@@ -24,7 +21,6 @@ export function reserveTransfer(): ReservedTransfer {
   const now = Date.now();
   return {
     transferId: newId('txr', now),
-    eventId: newId('evt', now),
     now: new Date(now).toISOString(),
   };
 }
@@ -73,7 +69,7 @@ export async function createTransfer(
     estimated_start: estimatedStart,
   };
   const options = {
-    reserved: { eventId: reserved.eventId, now: reserved.now, own: deps.ownsIds ?? false },
+    reserved: { now: reserved.now },
     known: untouched(transferDecider.initialState),
     remember: true,
   };

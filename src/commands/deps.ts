@@ -58,6 +58,4 @@ export interface CommandDeps {
    */
   exclusively<T>(name: string, work: (assertHeld: () => void) => Promise<T>): Promise<T>;
   maxOpenTransfers: number;
-  /** True if no other process can carry out the same command under the same reserved ids. */
-  ownsIds?: boolean;
 }

@@ -35,10 +35,9 @@ import {
 
 const MAX_FLOWS = 100;
 
-/** Ids and time that a creation fixes before it appends. */
+/** Id and time that a creation fixes before it appends. */
 export interface ReservedFlow {
   flowId: string;
-  eventId: string;
   now: string;
 }
 
@@ -46,7 +45,6 @@ export function reserveFlow(): ReservedFlow {
   const now = Date.now();
   return {
     flowId: newId('flo', now),
-    eventId: newId('evt', now),
     now: new Date(now).toISOString(),
   };
 }

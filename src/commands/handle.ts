@@ -41,10 +41,10 @@ export interface Handled<State> {
 
 export interface HandleOptions<State> {
   /**
-   * Id and time reserved for the events, so that a repeated append is recognised as the same.
-   * Another process may append other events under them, unless they are `own`.
+   * Time of the events, and the id of the first one: the log then takes a repeated append for the
+   * same one, also of another process with another cause. Give an id only if it must be known.
    */
-  reserved?: { eventId: string; now: string; own?: boolean };
+  reserved?: { eventId?: string; now: string };
   /**
    * The stream as the caller last wrote it. The first try decides on this and does not load it.
    * `stored` has the events up to `revision` that `unless` must see.
@@ -97,7 +97,7 @@ export async function handle<State, Command, E extends Event>(
         before.revision < 0 ? 'no_stream' : before.revision,
         events,
       );
-      const isOurs = isNew ?? (options.reserved === undefined || options.reserved.own === true);
+      const isOurs = options.reserved?.eventId === undefined || isNew === true;
       const handled = isOurs
         ? { state, events, revision, position, last: events.at(-1) ?? null }
         : await readAppended(store, decider, stream, before.revision, revision);
@@ -186,7 +186,7 @@ export function chain(
   last: NewEvent | null,
   cause: Cause,
   accountId: string | null,
-  reserved: { eventId?: string; now: string } | undefined,
+  reserved: HandleOptions<unknown>['reserved'],
 ): NewEvent[] {
   const events: NewEvent[] = [];
   let previous: NewEvent | null = last;

@@ -22,12 +22,9 @@ export const MAX_WEBHOOKS = 50;
 const SECRET_BYTES = 32;
 const LONGEST_GRACE = '7d';
 
-/**
- * Ids and time that a registration fixes before it appends. A retry after a crash uses the same.
- */
+/** Id and time that a registration fixes before it appends. A retry after a crash uses the same. */
 export interface ReservedWebhook {
   webhookId: string;
-  eventId: string;
   now: string;
 }
 
@@ -35,7 +32,6 @@ export function reserveWebhook(): ReservedWebhook {
   const now = Date.now();
   return {
     webhookId: newId('whk', now),
-    eventId: newId('evt', now),
     now: new Date(now).toISOString(),
   };
 }
@@ -56,7 +52,7 @@ export async function registerWebhook(
   accountId: string,
   request: WebhookRequest,
   cause: Cause,
-  { webhookId, eventId, now }: ReservedWebhook = reserveWebhook(),
+  { webhookId, now }: ReservedWebhook = reserveWebhook(),
 ): Promise<WithSecret> {
   const stream = streamName('webhook', webhookId);
   if ((await deps.store.read(stream)).length === 0) {
@@ -78,7 +74,7 @@ export async function registerWebhook(
       secret_record,
       created_at: now,
     };
-    const options = { reserved: { eventId, now }, known: untouched(webhookDecider.initialState) };
+    const options = { reserved: { now }, known: untouched(webhookDecider.initialState) };
     await handle(deps.store, webhookDecider, stream, { type: 'register', data }, cause, options);
   }
   return answer(deps, stream, request.secret, ({ type }) => type === 'webhook.registered');

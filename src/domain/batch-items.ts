@@ -21,10 +21,9 @@ const BASE32 = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 /** Characters of an id that tell the items of a batch apart: up to 33,554,432 items. */
 const PLACE_CHARACTERS = 5;
 
-/** A transfer of a batch, with the ids that derive from the batch and the place of the item. */
+/** A transfer of a batch, with the id that derives from the batch and the place of the item. */
 export interface BatchTransfer {
   transferId: string;
-  eventId: string;
   data: TransferCreated;
 }
 
@@ -33,14 +32,10 @@ export interface BatchTransfer {
  * place of the item. So every process derives the same id, and ids rise with the place.
  */
 export function transferIdOf(batchId: string, place: number): string {
-  return `txr_${ulidOf(batchId, place)}`;
-}
-
-function ulidOf(batchId: string, place: number): string {
   let text = '';
   for (let rest = place; text.length < PLACE_CHARACTERS; rest = Math.floor(rest / 32))
     text = BASE32[rest % 32] + text;
-  return batchId.slice('bat_'.length, -PLACE_CHARACTERS) + text;
+  return `txr_${batchId.slice('bat_'.length, -PLACE_CHARACTERS)}${text}`;
 }
 
 /** Returns the transfers of a page. They derive from the log alone. */
@@ -57,10 +52,9 @@ function transferOf(
   place: number,
 ): BatchTransfer {
   const { batch_id, account_id, notify_on_complete, after } = batch;
-  const ulid = ulidOf(batch_id, place);
   const { source_uri, destination_uri } = item;
   const data: TransferCreated = {
-    transfer_id: `txr_${ulid}`,
+    transfer_id: transferIdOf(batch_id, place),
     account_id,
     ...placesOf(source_uri, destination_uri),
     source_uri,
@@ -77,7 +71,7 @@ function transferOf(
     created_at: page.listed_at,
     estimated_start: page.estimated_start,
   };
-  return { transferId: data.transfer_id, eventId: `evt_${ulid}`, data };
+  return { transferId: data.transfer_id, data };
 }
 
 /** An item with the endpoints that its URIs match, or a rejected one. */

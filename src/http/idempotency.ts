@@ -104,12 +104,11 @@ export async function idempotent<Reserved extends object, Body>(
 ): Promise<FastifyReply> {
   const key = readIdempotencyKey(request);
   const { sql, commands } = deps;
-  const runAlone = async (through: CommandDeps) => {
+  const runAlone = async () => {
     const reserved = await operation.reserve();
-    const cause = causeOf(request);
-    return operation.run({ reserved, repeated: false, commands: through, cause });
+    return operation.run({ reserved, repeated: false, commands, cause: causeOf(request) });
   };
-  if (key === null) return sendAnswer(reply, await runAlone({ ...commands, ownsIds: true }));
+  if (key === null) return sendAnswer(reply, await runAlone());
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
@@ -120,7 +119,7 @@ export async function idempotent<Reserved extends object, Body>(
   const found = foundRow(request, id);
   const stored = found && toStored(found, fingerprint);
   if (stored) return sendStored(commands, reply, stored);
-  if (operation.readOnly) return sendAnswer(reply, await runAlone(commands));
+  if (operation.readOnly) return sendAnswer(reply, await runAlone());
   if (found === null) {
     const answer = await runInOneAppend(commands, id, fingerprint, causeOf(request), operation);
     if (answer !== null) return sendAnswer(reply, answer);

@@ -287,6 +287,26 @@ describeWithPostgres('handle', () => {
     );
   });
 
+  it('does not read back a creation, also with an engine that cannot tell whether it is new', async () => {
+    const stream = newStream();
+    const reads = vi.fn(store.read);
+    const through: EventStore = {
+      ...store,
+      read: reads,
+      append: async (...given) => ({ ...(await store.append(...given)), isNew: null }),
+    };
+    const reserved = { now: new Date().toISOString() };
+    const options = { reserved, known: untouched(endpointDecider.initialState) };
+    const created = await run(stream, CONFIGURE, through, options);
+    expect(reads).not.toHaveBeenCalled();
+    expect(await store.read(stream)).toMatchObject(created.events);
+
+    const manager = { ...CAUSE, actor: 'system:manager' };
+    const again = await handle(through, endpointDecider, stream, CONFIGURE, manager, options);
+    expect(again).toMatchObject({ state: created.state, events: [], last: created.last });
+    expect(await store.read(stream)).toMatchObject([{ metadata: { actor: CAUSE.actor } }]);
+  });
+
   describe('a remembered stream', () => {
     /** A store of its own, so with a memory of its own, that counts its reads. */
     function counted() {

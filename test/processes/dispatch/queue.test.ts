@@ -76,7 +76,6 @@ await describeTransfers('a queue', () => {
     const ahead = Date.now() + 3_600_000;
     const reserved = {
       transferId: newId('txr', ahead),
-      eventId: newId('evt', ahead),
       now: new Date(ahead).toISOString(),
     };
     const transfer = await create('acc_default', 'normal', reserved);
