@@ -190,8 +190,8 @@ async function printCreated(
   if (!options.json) note(`Follow it with \`waybill batches show ${state.batch_id} --watch\``);
 }
 
-async function find({ sql }: Installation, account: string, id: string): Promise<BatchAnswer> {
-  const found = await findBatch(sql, account, id);
+async function find(stores: Installation, account: string, id: string): Promise<BatchAnswer> {
+  const found = await findBatch(stores, account, id);
   if (!found) throw notFound('batch');
   return toBatch(found, found.counts);
 }

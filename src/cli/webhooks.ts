@@ -178,8 +178,8 @@ export function addWebhookCommands(program: Command): void {
   addWebhookTools(webhooks);
 }
 
-async function find({ sql }: Installation, account: string, id: string): Promise<Webhook> {
-  const found = isId('whk', id) ? await findWebhook(sql, account, id) : null;
+async function find(stores: Installation, account: string, id: string): Promise<Webhook> {
+  const found = await findWebhook(stores, account, id);
   if (!found)
     throw new DomainError(
       'not_found',

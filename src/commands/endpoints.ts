@@ -71,9 +71,8 @@ export function updateEndpoint(
   cause: Cause,
 ): Promise<SavedEndpoint> {
   return holdingName(deps, request.name, async (assertHeld) => {
-    const endpoints = await deps.endpoints();
-    const existing = endpoints.find(({ endpoint_id }) => endpoint_id === endpointId);
-    if (!existing) throw notFound('endpoint');
+    const { state: existing } = await loadEndpoint(deps, endpointId);
+    if (existing.status !== 'configured') throw notFound('endpoint');
     if (existing.name === request.name) return update(deps, endpointId, request, cause, assertHeld);
     throw fieldError(
       'name',
@@ -195,8 +194,8 @@ async function shownInCatalog(
   if (!(await deps.waitFor('catalog', position))) {
     throw new DomainError(
       'unavailable',
-      'The endpoint is saved in the log, but the catalog projection is behind: read the ' +
-        'endpoint before you save it again',
+      `The endpoint ${state.endpoint_id} is saved in the log, but the catalog projection is ` +
+        'behind: read the endpoint before you save it again',
     );
   }
   return { endpointId: state.endpoint_id, created, position, state, revision };

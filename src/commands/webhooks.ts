@@ -14,7 +14,7 @@ import { upcast } from '../domain/upcast.ts';
 import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
 import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, handle, load, untouched } from './handle.ts';
+import { type Cause, handle, untouched } from './handle.ts';
 
 /** Maximum number of webhooks of one account. */
 export const MAX_WEBHOOKS = 50;
@@ -162,16 +162,6 @@ function refuseUrl(deps: CommandDeps, url: string): void {
 function seal({ vault }: CommandDeps, given: string | undefined): Promise<string> {
   const secret = given ?? STANDARD_SECRET_PREFIX + randomBytes(SECRET_BYTES).toString('base64');
   return vault.seal(WEBHOOK_SECRET, { secret });
-}
-
-/** Returns a webhook of an account as the log has it; null if there is none or it was removed. */
-export async function loadWebhook(
-  { store }: Pick<CommandDeps, 'store'>,
-  accountId: string,
-  webhookId: string,
-): Promise<Webhook | null> {
-  const { state } = await load(store, webhookDecider, streamName('webhook', webhookId));
-  return state.status === 'active' && state.account_id === accountId ? state : null;
 }
 
 /**

@@ -1,5 +1,14 @@
+import type { EventStore } from '../adapters/event-store/port.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Fold } from '../domain/decider.ts';
 import type { StoredEvent } from '../domain/event.ts';
+import { upcast } from '../domain/upcast.ts';
+
+/** What finds an aggregate: its read model, and the log for what that does not show yet. */
+export interface Stores {
+  sql: Sql;
+  store: Pick<EventStore, 'read'>;
+}
 
 /** A stream's state as a projection stores it. */
 export interface Folded<State> {
@@ -45,4 +54,19 @@ export function foldBatch<State extends { status: string }>(
     changed.set(event.stream, { state, revision: event.revision, position: event.position });
   }
   return changed;
+}
+
+/**
+ * Returns the state that the read model will have of a stream, or null if there is no such stream.
+ * A query calls this for an id that its table lacks. So clients find what they have just created,
+ * also while the read model is behind. Throws FoldError.
+ */
+export async function foldStream<State extends { status: string }>(
+  store: Pick<EventStore, 'read'>,
+  stream: string,
+  decider: Fold<State>,
+): Promise<Folded<Exclude<State, { status: 'none' }>> | null> {
+  const events = (await store.read(stream)).map(upcast);
+  const folded = foldBatch(events, new Map(), decider).get(stream);
+  return (folded as Folded<Exclude<State, { status: 'none' }>> | undefined) ?? null;
 }

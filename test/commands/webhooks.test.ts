@@ -55,8 +55,8 @@ describeWithPostgres('webhooks', () => {
     });
     expect(secret).toMatch(GENERATED);
     expect(await secretIn(webhook.secret_record)).toBe(secret);
-    expect(await findWebhook(installation.sql, 'acc_default', webhook.webhook_id)).toEqual(webhook);
-    expect(await findWebhook(installation.sql, 'acc_other', webhook.webhook_id)).toBeNull();
+    expect(await findWebhook(installation, 'acc_default', webhook.webhook_id)).toEqual(webhook);
+    expect(await findWebhook(installation, 'acc_other', webhook.webhook_id)).toBeNull();
     const events = await installation.store.read(streamName('webhook', webhook.webhook_id));
     expect(JSON.stringify(events.map(({ data, metadata }) => [data, metadata]))).not.toContain(
       secret,
@@ -93,7 +93,7 @@ describeWithPostgres('webhooks', () => {
       cause(),
     );
     expect(changed).toMatchObject({ enabled: false, url: webhook.url });
-    expect(await findWebhook(installation.sql, 'acc_default', webhook.webhook_id)).toEqual(changed);
+    expect(await findWebhook(installation, 'acc_default', webhook.webhook_id)).toEqual(changed);
     await updateWebhook(
       installation.commands,
       webhook.webhook_id,

@@ -320,7 +320,7 @@ describeWithPostgres('waiting_for', () => {
   test('sign_ins_on_hold: with the end of the hold, until the credentials change', async () => {
     const id = await create();
     const { sql, commands } = api.installation;
-    const endpoint = await findEndpoint(sql, endpointId);
+    const endpoint = await findEndpoint(api.installation, endpointId);
     await holdSignIn(sql, endpoint as NonNullable<typeof endpoint>);
     const [{ until }] = (await sql`select until from work.sign_in_holds`) as [{ until: string }];
     expect(await waitOf(id)).toEqual({

@@ -14,7 +14,7 @@ import * as requests from '../../contract/endpoints/requests.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { notFound } from '../../domain/errors.ts';
-import { isId, newId } from '../../domain/ids.ts';
+import { newId } from '../../domain/ids.ts';
 import {
   acceptShownHostKey,
   accessOf,
@@ -46,15 +46,14 @@ const MAX_LISTED = 10_000;
 const REMOTE_LIMIT_MS = 30_000;
 
 export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, vault, logger } = deps;
-  const recordKeys = createKeyRecorder({ store: deps.commands.store, logger });
+  const { sql, store, vault, logger } = deps;
+  const recordKeys = createKeyRecorder({ store, logger });
 
   /** Throws `not_found`, also for an endpoint that the client's account may not use. */
   async function find(
     request: FastifyRequest<{ Params: { endpoint_id: string } }>,
   ): Promise<ConfiguredEndpoint> {
-    const id = request.params.endpoint_id;
-    const found = isId('end', id) ? await findEndpoint(sql, id) : null;
+    const found = await findEndpoint({ sql, store }, request.params.endpoint_id);
     if (!found || !mayUse(found, accountLimit(request))) throw notFound('endpoint');
     return found;
   }
@@ -193,14 +192,10 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         ]),
       },
       async handler(request): Promise<answers.Endpoint> {
+        const { endpoint_id } = await find(request);
         return shown(
           request,
-          await updateEndpoint(
-            deps.commands,
-            request.params.endpoint_id,
-            request.body,
-            causeOf(request),
-          ),
+          await updateEndpoint(deps.commands, endpoint_id, request.body, causeOf(request)),
         );
       },
     });

@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { createKey, revokeKey } from '../../commands/keys.ts';
 import * as schemas from '../../contract/keys.ts';
 import { notFound } from '../../domain/errors.ts';
-import { isId, newId } from '../../domain/ids.ts';
+import { newId } from '../../domain/ids.ts';
 import { findKeyById, listKeys } from '../../projections/catalog/queries.ts';
 import {
   idempotencyHeaders,
@@ -15,10 +15,10 @@ import { idempotent } from '../idempotency.ts';
 import type { AdministrationDeps } from './deps.ts';
 
 export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
-  const { sql, config } = deps;
+  const { sql, store, config } = deps;
 
   async function find(id: string): Promise<schemas.Key> {
-    const found = isId('key', id) ? await findKeyById(sql, id) : null;
+    const found = await findKeyById({ sql, store }, id);
     if (!found) throw notFound('key');
     return schemas.toKey(found);
   }

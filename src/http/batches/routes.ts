@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { createBatch, createFolderBatch, reserveBatch } from '../../commands/batches.ts';
 import * as answers from '../../contract/batches/answers.ts';
@@ -6,7 +7,12 @@ import { toBatch } from '../../contract/batches/views.ts';
 import { toPagination } from '../../contract/pages.ts';
 import { notFound } from '../../domain/errors.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
-import { findBatch, listBatches, listRejected } from '../../projections/batches/queries.ts';
+import {
+  type CountedBatch,
+  findBatch,
+  listBatches,
+  listRejected,
+} from '../../projections/batches/queries.ts';
 import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
 import {
@@ -28,6 +34,15 @@ export interface BatchRoutesDeps extends TransferRoutesDeps {
 
 export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
+
+  /** Throws `not_found`, also for a batch of another account. */
+  async function find(
+    request: FastifyRequest<{ Params: { batch_id: string } }>,
+  ): Promise<CountedBatch> {
+    const found = await findBatch(deps, clientOf(request).accountId, request.params.batch_id);
+    if (!found) throw notFound('batch');
+    return found;
+  }
 
   return async (app) => {
     app.route({
@@ -137,9 +152,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         response: responses({ 200: ['The batch', answers.batch] }, ['unknown_field', 'not_found']),
       },
       async handler(request): Promise<answers.BatchAnswer> {
-        const found = await findBatch(sql, clientOf(request).accountId, request.params.batch_id);
-        if (!found) throw notFound('batch');
-        const { counts, ...batch } = found;
+        const { counts, ...batch } = await find(request);
         return toBatch(batch, counts);
       },
     });
@@ -228,8 +241,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       async handler(request): Promise<answers.RejectedItems> {
-        const { batch_id } = request.params;
-        if (!(await findBatch(sql, clientOf(request).accountId, batch_id))) throw notFound('batch');
+        const { batch_id } = await find(request);
         const { items, total } = await listRejected(sql, batch_id, request.query);
         return { data: items, pagination: toPagination(request.query, items.length, total) };
       },

@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import * as schemas from '../../contract/webhooks/deliveries.ts';
@@ -33,7 +32,6 @@ import { type Answer, idempotent } from '../idempotency.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 
 export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
-  store: EventStore;
   vault: Vault;
 }
 
@@ -341,7 +339,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
               request.params.delivery_id,
               { accountId: accountLimit(request) },
             );
-            const webhook = await findWebhook(sql, account_id, webhook_id);
+            const webhook = await findWebhook(deps, account_id, webhook_id);
             if (!webhook) {
               throw new DomainError(
                 'not_found',

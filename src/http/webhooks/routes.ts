@@ -1,10 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import {
-  loadWebhook,
   registerWebhook,
   removeWebhook,
   reserveWebhook,
@@ -16,7 +16,6 @@ import * as answers from '../../contract/webhooks/answers.ts';
 import * as requests from '../../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts';
 import { notFound } from '../../domain/errors.ts';
-import { isId } from '../../domain/ids.ts';
 import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
 import { causeOf, clientOf, needScope } from '../auth.ts';
@@ -32,24 +31,20 @@ import { type Answer, idempotent } from '../idempotency.ts';
 
 export interface WebhookRoutesDeps {
   sql: Sql;
+  store: EventStore;
   locks: Locks;
   commands: CommandDeps;
 }
 
 /**
- * Finds the webhook that a request names, in the log if the read model does not show it yet. Throws
- * `not_found`, also for a webhook of another account.
+ * Finds the webhook that a request names. Throws `not_found`, also for a webhook of another
+ * account.
  */
 export async function ownWebhook(
-  { sql, commands }: Pick<WebhookRoutesDeps, 'sql' | 'commands'>,
+  stores: Pick<WebhookRoutesDeps, 'sql' | 'store'>,
   request: FastifyRequest<{ Params: { webhook_id: string } }>,
 ): Promise<Webhook> {
-  const { webhook_id } = request.params;
-  const { accountId } = clientOf(request);
-  if (!isId('whk', webhook_id)) throw notFound('webhook');
-  const found =
-    (await findWebhook(sql, accountId, webhook_id)) ??
-    (await loadWebhook(commands, accountId, webhook_id));
+  const found = await findWebhook(stores, clientOf(request).accountId, request.params.webhook_id);
   if (!found) throw notFound('webhook');
   return found;
 }

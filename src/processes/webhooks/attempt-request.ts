@@ -1,3 +1,4 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { COMMON_HEADERS } from '../../adapters/webhooks/send.ts';
@@ -13,11 +14,11 @@ import type { StoredDelivery } from './table.ts';
  * signature. Null before the first attempt, and if the webhook or its secret is gone.
  */
 export async function lastRequest(
-  { sql, vault }: { sql: Sql; vault: Vault },
+  { vault, ...stores }: { sql: Sql; store: EventStore; vault: Vault },
   { webhook_id, account_id, event_id, body, attempt_list }: StoredDelivery,
 ): Promise<DeliveryDetail['request']> {
   const last = attempt_list.at(-1);
-  const webhook = last && (await findWebhook(sql, account_id, webhook_id));
+  const webhook = last && (await findWebhook(stores, account_id, webhook_id));
   if (!webhook) return null;
   const { secret_record, previous } = webhook;
   const at = Date.parse(last.at);

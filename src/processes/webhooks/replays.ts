@@ -8,6 +8,7 @@ import type { ReplayFrom } from '../../contract/webhooks/deliveries.ts';
 import { fieldError, notFound } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
 import { upcast } from '../../domain/upcast.ts';
+import { findWebhook } from '../../projections/catalog/queries.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
 import { positionBefore } from './event-times.ts';
 import { DELIVERED_STREAMS } from './outbox.ts';
@@ -72,10 +73,7 @@ async function positionBeforeEvent(
     const found = events.findIndex(({ id }) => id === eventId);
     if (found >= 0) {
       const account = events[found]?.metadata.account_id ?? null;
-      const [ours] = await sql`
-          select from read.webhooks
-           where webhook_id = ${webhookId} and account_id = coalesce(${account}, account_id)`;
-      if (!ours) throw unknown;
+      if (!(await findWebhook({ sql, store }, account, webhookId))) throw unknown;
       return events[found - 1]?.position ?? before;
     }
     if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) throw unknown;

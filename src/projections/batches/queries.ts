@@ -1,6 +1,14 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { Batch, BatchStatus, RejectedItem } from '../../domain/batch.ts';
+import {
+  type Batch,
+  type BatchStatus,
+  batchDecider,
+  type RejectedItem,
+} from '../../domain/batch.ts';
+import { isId } from '../../domain/ids.ts';
+import { streamName } from '../../domain/streams.ts';
 import type { TransferStatus } from '../../domain/transfer.ts';
+import { foldStream, type Stores } from '../fold.ts';
 import { batchOf, hasBatch } from '../transfers/columns.ts';
 import type { Page } from '../transfers/queries.ts';
 
@@ -23,14 +31,18 @@ interface Row {
 
 /** Returns a batch of an account, or null. */
 export async function findBatch(
-  sql: Sql,
+  { sql, store }: Stores,
   accountId: string,
   batchId: string,
 ): Promise<CountedBatch | null> {
-  const [row] = await sql<Row[]>`
-    select state, ${countsOf(sql)} as counts from read.batches b
-     where batch_id = ${batchId} and account_id = ${accountId}`;
-  return row ? toCounted(row) : null;
+  if (!isId('bat', batchId)) return null;
+  // The read model of transfers has the counts, and may be ahead of that of batches.
+  const [{ state: shown, counts }] = await sql<[Pick<Row, 'counts'> & { state: Batch | null }]>`
+    select state, ${countsOf(sql)} as counts
+      from (select ${batchId}::text as batch_id) b left join read.batches using (batch_id)`;
+  const state =
+    shown ?? (await foldStream(store, streamName('batch', batchId), batchDecider))?.state;
+  return state?.account_id === accountId ? toCounted({ state, counts }) : null;
 }
 
 /** Returns a page of an account's batches, newest first, and the total of matches. */

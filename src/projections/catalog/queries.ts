@@ -1,7 +1,11 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Endpoint } from '../../domain/endpoint.ts';
-import type { Key as KeyState } from '../../domain/key.ts';
-import type { Webhook } from '../../domain/webhook.ts';
+import type { Endpoint, EndpointState } from '../../domain/endpoint.ts';
+import { endpointDecider } from '../../domain/endpoint-decider.ts';
+import { isId } from '../../domain/ids.ts';
+import { type Key as KeyState, keyDecider } from '../../domain/key.ts';
+import { streamName } from '../../domain/streams.ts';
+import { type Webhook, type WebhookState, webhookDecider } from '../../domain/webhook.ts';
+import { foldStream, type Stores } from '../fold.ts';
 import { keyUses } from './key-use.ts';
 
 /** A key and its last use, to the minute. Null if it was never used. */
@@ -19,12 +23,15 @@ export async function listEndpoints(sql: Sql): Promise<ConfiguredEndpoint[]> {
 
 /** Returns a configured endpoint, or null if there is none with this id. */
 export async function findEndpoint(
-  sql: Sql,
+  { sql, store }: Stores,
   endpointId: string,
 ): Promise<ConfiguredEndpoint | null> {
-  const [row] = await sql<{ state: Endpoint; revision: number }[]>`
-    select state, revision from read.endpoints where endpoint_id = ${endpointId} and not removed`;
-  return row ? { ...row.state, revision: row.revision } : null;
+  if (!isId('end', endpointId)) return null;
+  const [row] = await sql<{ state: EndpointState; revision: number }[]>`
+    select state, revision from read.endpoints where endpoint_id = ${endpointId}`;
+  const found =
+    row ?? (await foldStream(store, streamName('endpoint', endpointId), endpointDecider));
+  return found?.state.status === 'configured' ? { ...found.state, revision: found.revision } : null;
 }
 
 interface KeyRow {
@@ -41,11 +48,14 @@ export async function listKeys(sql: Sql): Promise<Key[]> {
 }
 
 /** Returns a key, also a revoked or expired one, or null if there is none with this id. */
-export async function findKeyById(sql: Sql, keyId: string): Promise<Key | null> {
+export async function findKeyById({ sql, store }: Stores, keyId: string): Promise<Key | null> {
+  if (!isId('key', keyId)) return null;
   const [row] = await sql<KeyRow[]>`
     select state, used_at from read.keys left join (${keyUses(sql)}) uses using (key_id)
      where key_id = ${keyId}`;
-  return row ? toKey(row) : null;
+  if (row) return toKey(row);
+  const folded = await foldStream(store, streamName('key', keyId), keyDecider);
+  return folded && { ...folded.state, last_used_at: null };
 }
 
 function toKey({ state, used_at }: KeyRow): Key {
@@ -60,16 +70,21 @@ export async function listWebhooks(sql: Sql, accountId: string): Promise<Webhook
   return rows.map(({ state }) => state);
 }
 
-/** Returns a webhook, or null if it does not exist, was removed or is another account's. */
+/**
+ * Returns a webhook, or null if it does not exist, was removed or is another account's. `accountId`
+ * null means any account.
+ */
 export async function findWebhook(
-  sql: Sql,
-  accountId: string,
+  { sql, store }: Stores,
+  accountId: string | null,
   webhookId: string,
 ): Promise<Webhook | null> {
-  const [row] = await sql<{ state: Webhook }[]>`
-    select state from read.webhooks
-     where webhook_id = ${webhookId} and account_id = ${accountId} and not removed`;
-  return row?.state ?? null;
+  if (!isId('whk', webhookId)) return null;
+  const [row] = await sql<{ state: WebhookState }[]>`
+    select state from read.webhooks where webhook_id = ${webhookId}`;
+  const found = row ?? (await foldStream(store, streamName('webhook', webhookId), webhookDecider));
+  if (found?.state.status !== 'active') return null;
+  return accountId === null || found.state.account_id === accountId ? found.state : null;
 }
 
 export async function countWebhooks(sql: Sql, accountId: string): Promise<number> {

@@ -36,7 +36,7 @@ describeWithPostgres('the bandwidth limits of a mover', () => {
     for (const name of ['limited', 'free'] as const) {
       const request = endpointRequest.parse({ ...sftp, name });
       const { endpointId } = await saveEndpoint(installation.commands, request, CAUSE);
-      endpoints[name] = (await findEndpoint(installation.sql, endpointId)) as ConfiguredEndpoint;
+      endpoints[name] = (await findEndpoint(installation, endpointId)) as ConfiguredEndpoint;
     }
   });
   afterAll(async () => {
@@ -67,7 +67,7 @@ describeWithPostgres('the bandwidth limits of a mover', () => {
     const { endpoint_id } = endpoints.limited;
     const bandwidth = { bytes_per_second, windows: [] };
     await limitBandwidth(installation.commands, endpoint_id, bandwidth, CAUSE);
-    endpoints.limited = (await findEndpoint(installation.sql, endpoint_id)) as ConfiguredEndpoint;
+    endpoints.limited = (await findEndpoint(installation, endpoint_id)) as ConfiguredEndpoint;
   }
 
   const use = (source: 'limited' | 'free', destination: 'limited' | 'free', onLimit = unused) =>
