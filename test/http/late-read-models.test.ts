@@ -5,6 +5,7 @@ import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { freePort } from '../support/free-port.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { holdRows } from '../support/row-locks.ts';
+import { follow } from '../support/server-events.ts';
 
 /*
  * A client reads and changes what it has just created, while no read model shows it: the writer's
@@ -39,6 +40,7 @@ function tests(start: () => Promise<TestApi>): void {
     const commands = {
       ...api.installation.commands,
       waitFor: async () => false,
+      waitToRead: async () => false,
     };
     server = await api.startServer({ commands });
     key = (await api.createKey(['admin'])).key;
@@ -199,6 +201,22 @@ function tests(start: () => Promise<TestApi>): void {
       expect((await flow('GET')).body.status).toBe('paused');
       expect((await flow('DELETE')).body.status).toBe('removed');
       expect((await flow('GET')).status).toBe(404);
+    });
+  });
+
+  test('a transfer is followed', async () => {
+    await behind('transfers', async () => {
+      const { body } = await sendTo('/v1/transfers', key)('POST', '', TRANSFER);
+      const path = `/v1/transfers/live?transfer_id=${body.id}`;
+      expect((await sendTo(path, stranger)('GET')).status).toBe(404);
+      const { events, leave, ended } = await follow(server.url + path, key);
+      await expect
+        .poll(() => events)
+        .toMatchObject([
+          { event: 'snapshot', data: { transfers: [{ id: body.id, status: 'pending' }] } },
+        ]);
+      leave();
+      await ended;
     });
   });
 }

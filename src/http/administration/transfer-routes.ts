@@ -5,9 +5,11 @@ import { liveQuery, transferParams } from '../../contract/transfers/requests.ts'
 import { toDetail, toLive } from '../../contract/transfers/views.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
+import { stateOf } from '../../domain/transfer-history.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
+import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
-import { readHistory } from '../../projections/transfers/history.ts';
+import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
 import { accountLimit } from '../auth.ts';
 import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
@@ -30,13 +32,21 @@ export function transferAdministration(
   ): AsyncGenerator<ServerEvent> {
     for await (const update of live.follow({ transferId, account, quietMs, signal })) {
       if (update?.type === 'snapshot' && transferId !== undefined && update.transfers.length === 0)
-        throw notFound('transfer');
+        update.transfers.push(await unshown(account, transferId));
       if (update === null) yield null;
       else {
         const transfers = update.transfers.map(({ transfer, ...live }) => toLive(transfer, live));
         yield { event: update.type, data: { transfers, more_ended: update.moreEnded } };
       }
     }
+  }
+
+  /** Reads a transfer that the read model does not show yet. Throws `not_found`. */
+  async function unshown(account: string | null, transferId: string): Promise<FollowedTransfer> {
+    const events = await (account === null
+      ? readAnyHistory(deps, transferId)
+      : readHistory(deps, account, transferId));
+    return { transfer: stateOf(events), moving: null, waiting: null };
   }
 
   return async (app) => {
