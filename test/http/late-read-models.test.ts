@@ -41,6 +41,7 @@ function tests(start: () => Promise<TestApi>): void {
       ...api.installation.commands,
       waitFor: async () => false,
       waitToRead: async () => false,
+      catchUp: async () => true,
     };
     server = await api.startServer({ commands });
     key = (await api.createKey(['admin'])).key;
@@ -218,5 +219,24 @@ function tests(start: () => Promise<TestApi>): void {
       leave();
       await ended;
     });
+  });
+
+  test('a checkpoint is found in a moment', async () => {
+    const checkpoints = sendTo('/v1/checkpoints', key);
+    let signed: Answer | undefined;
+    await behind('proof', async () => {
+      signed = await checkpoints('POST');
+      expect(signed.status).toBe(200);
+      for (const path of [`/${signed.body.size}`, '/latest'])
+        expect(await checkpoints('GET', path)).toMatchObject({
+          status: 503,
+          body: { code: 'unavailable' },
+        });
+      expect((await checkpoints('GET', '/1')).status).toBe(404);
+    });
+    expect(await api.installation.commands.catchUp('proof')).toBe(true);
+    const found = await checkpoints('GET', `/${signed?.body.size}`);
+    expect(found.body).toEqual(signed?.body);
+    expect((await checkpoints('GET', '/1')).status).toBe(404);
   });
 }

@@ -2,8 +2,10 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Config } from '../../config.ts';
 import { toPagination } from '../../contract/pages.ts';
 import * as schemas from '../../contract/proof.ts';
+import { isCheckpointEvent } from '../../domain/checkpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
+import { CHECKPOINTS } from '../../domain/streams.ts';
 import { type CheckpointDeps, checkpointNow } from '../../processes/proof/checkpoint-now.ts';
 import { sinkStates } from '../../processes/proof/sink-table.ts';
 import {
@@ -28,16 +30,30 @@ import type { TransferRoutesDeps } from '../transfers/routes.ts';
 export function proofRoutes(
   deps: CheckpointDeps & TransferRoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
 ): FastifyPluginAsyncZod {
-  const { sql, logId, config } = deps;
+  const { sql, store, logId, config } = deps;
 
   async function find(size: string): Promise<schemas.Checkpoint> {
-    const found = /^[1-9]\d{0,14}$/.test(size) ? await checkpointOfSize(sql, Number(size)) : null;
-    if (!found)
+    const wanted = /^[1-9]\d{0,14}$/.test(size) ? Number(size) : 0;
+    const found = await checkpointOfSize(sql, wanted);
+    if (!found) {
+      await rejectIfBehind(wanted);
       throw new DomainError(
         'not_found',
         `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
       );
+    }
     return schemas.toCheckpoint(found);
+  }
+
+  /** Throws `unavailable` if the log has a checkpoint up to this size that the tree lacks. */
+  async function rejectIfBehind(size: number): Promise<void> {
+    const last = await latestCheckpoint(sql);
+    const [next] = await store.read(CHECKPOINTS, (last?.revision ?? -1) + 1, 1);
+    if (next && isCheckpointEvent(next) && next.data.size <= size)
+      throw new DomainError(
+        'unavailable',
+        'The tree does not show the last checkpoints of the log yet; try again in a moment',
+      );
   }
 
   return async (app) => {
@@ -133,8 +149,9 @@ export function proofRoutes(
       },
       async handler(): Promise<schemas.Checkpoint> {
         const last = await latestCheckpoint(sql);
-        if (!last) throw new DomainError('not_found', 'No checkpoint is signed yet');
-        return schemas.toCheckpoint(last);
+        if (last) return schemas.toCheckpoint(last);
+        await rejectIfBehind(Number.POSITIVE_INFINITY);
+        throw new DomainError('not_found', 'No checkpoint is signed yet');
       },
     });
 
