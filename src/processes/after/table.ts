@@ -7,14 +7,13 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { AfterReason } from '../../domain/after.ts';
 import { isClosed, type Transfer } from '../../domain/transfer.ts';
+import type { Room } from './places.ts';
 
 /** Notified whenever steps may be due. */
 export const AFTER_CHANNEL = 'waybill_after';
 
 /** How long a claim lasts after its last renewal, by the clock of Postgres. */
 const LEASE_SECONDS = 60;
-/** Rows that a claim looks at. Those of endpoints without a free place are left out before. */
-const LOOKED_AT = 200;
 
 export interface ClaimedSteps {
   transferId: string;
@@ -27,14 +26,6 @@ export interface ClaimedSteps {
   endpointId: string;
   /** Why the last try failed. Null if none did. */
   error: AfterReason | null;
-}
-
-/** How many steps a worker may take. */
-export interface Places {
-  /** Of each endpoint that `taken` does not name. */
-  each: number;
-  /** Steps that are under way, by endpoint. */
-  taken: Map<string, number>;
 }
 
 /** Returns the CTE `scheduled`: it adds rows for transfers whose steps are left. */
@@ -52,38 +43,20 @@ export async function removeAfterSteps(sql: Queryable, transferIds: string[]): P
 }
 
 /**
- * Claims rows that are due, oldest first, and of each endpoint no more than it has places for.
- * `claimIds` has one id for each.
+ * Claims rows that are due: the oldest of each endpoint, within the room. `work.claim_after_steps`
+ * decides which.
  */
-export async function claimSteps(
-  sql: Sql,
-  claimIds: string[],
-  { each, taken }: Places,
-): Promise<ClaimedSteps[]> {
-  const full = [...taken].filter(([, steps]) => steps >= each).map(([endpoint]) => endpoint);
+export async function claimSteps(sql: Sql, room: Room): Promise<ClaimedSteps[]> {
+  const { answering, unproven, unread, endpoints } = room;
+  const known = endpoints.map(
+    ({ endpointId, ...place }, i) => [endpointId, { ...place, turn: i + 1 }] as const,
+  );
   return sql<ClaimedSteps[]>`
-    with due as (
-      select transfer_id, endpoint_id, due_at from work.after_steps
-       where due_at <= now() and (lease_until is null or lease_until < now())
-         and endpoint_id <> all(${full}::text[])
-       order by due_at limit ${LOOKED_AT} for update skip locked
-    ),
-    turns as (
-      select *, row_number() over (partition by endpoint_id order by due_at) as turn from due
-    ),
-    chosen as (
-      select transfer_id, row_number() over (order by due_at) as place
-        from turns
-        left join unnest(${[...taken.keys()]}::text[], ${[...taken.values()]}::integer[])
-          as busy(endpoint_id, steps) using (endpoint_id)
-       where endpoint_id = '' or turn <= ${each}::integer - coalesce(steps, 0)
-    )
-    update work.after_steps s
-       set claim_id = (${claimIds}::text[])[chosen.place],
-           lease_until = now() + ${LEASE_SECONDS} * interval '1 second'
-      from chosen where s.transfer_id = chosen.transfer_id and place <= ${claimIds.length}
-    returning s.transfer_id as "transferId", claim_id as "claimId", tries, begun,
-              endpoint_id as "endpointId", error`;
+    select transfer_id as "transferId", claim_id as "claimId", tries, begun,
+           endpoint_id as "endpointId", error
+      from work.claim_after_steps(
+        ${LEASE_SECONDS} * interval '1 second', ${answering}, ${unproven}, ${unread},
+        ${JSON.stringify(Object.fromEntries(known))}::text::jsonb)`;
 }
 
 /** Renews claims that are still held. */

@@ -14,11 +14,11 @@
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
  *   the source is kept, with the reason. Each failed try of a marker removes its part.
  * - A server is down, or does not let Waybill sign in. It is tried for two weeks.
- * - An endpoint is paused, or its sign-ins are on hold. The step waits, and no try counts.
- * - A partner is slow. It gets a part of the places, and the rest is for the others.
+ * - An endpoint is paused, or its sign-ins are on hold. Its steps are not claimed. One whose
+ *   endpoint was not known waits, and no try counts.
+ * - A partner is slow or silent. It gets a few places, and none that others need (places.ts).
  * - The process was frozen and outlives its lease. It names its claim before it changes the source.
  */
-import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { FileError } from '../../adapters/files/port.ts';
@@ -33,6 +33,7 @@ import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../mover/until-answered.ts';
+import { createPlaces, type Turn } from './places.ts';
 import {
   type Completed,
   givenUp,
@@ -48,15 +49,11 @@ import {
   beginSourceStep,
   type ClaimedSteps,
   claimSteps,
-  type Places,
   releaseSteps,
   removeAfterSteps,
   renewClaims,
 } from './table.ts';
 
-const AT_ONCE = 16;
-/** Steps on one endpoint at a time: a partner that is down must not hold up the others. */
-const AT_ONE_ENDPOINT = 4;
 /** A third of the lease. */
 const RENEW_MS = 20_000;
 const LOOK_MS = 5_000;
@@ -85,18 +82,19 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
   const unlisten = listen(deps.sql, AFTER_CHANNEL, wakeUp.wake, wakeUp.wake);
   signal.addEventListener('abort', wakeUp.wake);
   const running = new Map<ClaimedSteps, Promise<void>>();
-  const places: Places = { each: AT_ONE_ENDPOINT, taken: new Map() };
+  const places = createPlaces();
   const renewing = setInterval(() => {
     if (running.size > 0) renewClaims(deps.sql, [...running.keys()]).catch(() => undefined);
   }, RENEW_MS);
 
   async function takeUp(): Promise<number> {
-    const claimIds = Array.from({ length: AT_ONCE - running.size }, () => randomUUID());
-    const claims = claimIds.length > 0 ? await claimSteps(deps.sql, claimIds, places) : [];
+    const claims = await claimSteps(deps.sql, places.room());
     if (claims.length === 0) return 0;
     const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
     for (const claim of claims) {
-      const work = carryOut(deps, claim, { endpoints, held, places }, signal).finally(() => {
+      const turn = places.take(claim.endpointId);
+      const work = carryOut(deps, claim, { endpoints, held, turn }, signal).finally(() => {
+        turn.end();
         running.delete(claim);
         wakeUp.wake();
       });
@@ -124,7 +122,7 @@ interface Context {
   endpoints: Awaited<ReturnType<typeof listEndpoints>>;
   /** Endpoints whose sign-ins are on hold. */
   held: Set<string>;
-  places: Places;
+  turn: Turn;
 }
 
 /** Takes the steps of a claimed row. Never rejects: if all else fails, the lease expires. */
@@ -184,7 +182,7 @@ async function takeStep(
   transfer: Completed,
   step: AfterStep,
   claimed: ClaimedSteps,
-  { endpoints, held, places }: Context,
+  { endpoints, held, turn }: Context,
   signal: AbortSignal,
 ): Promise<{ event: AfterEvent } | Again> {
   const { facts, source_version: version = null } = transfer;
@@ -200,25 +198,26 @@ async function takeStep(
     const message = 'The server gives no modification time of the source, so it cannot be compared';
     return { event: givenUp(transfer, step, { code: 'no_source_version', message }) };
   }
-  const under = places.taken.get(endpoint_id) ?? 0;
-  if (under >= places.each) return { claim, delayMs: 0 };
+  if (!turn.moveTo(endpoint_id)) return { claim, delayMs: 0 };
   const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
-  places.taken.set(endpoint_id, under + 1);
   try {
-    if (step === 'marker')
-      return { event: await writeMarker(deps.destinations, transfer, place, within) };
+    if (step === 'marker') {
+      const event = await writeMarker(deps.destinations, transfer, place, within);
+      turn.answered(true);
+      return { event };
+    }
     const { begun } = claim;
     // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
     if (!(await beginSourceStep(deps.durable, claim))) return { claim, delayMs: 0 };
     const options = { begun, version: version as string, signal: within };
-    return { event: await settleSource(deps.sources, transfer, place, options) };
+    const event = await settleSource(deps.sources, transfer, place, options);
+    turn.answered(true);
+    return { event };
   } catch (error) {
     if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
+    if (error instanceof FileError)
+      turn.answered(!isOfServer(error) && !isNetworkFailure(error.code));
     return failed(deps, transfer, step, place, claim, error);
-  } finally {
-    const left = (places.taken.get(endpoint_id) ?? 1) - 1;
-    if (left > 0) places.taken.set(endpoint_id, left);
-    else places.taken.delete(endpoint_id);
   }
 }
 
