@@ -8,7 +8,10 @@ import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
 import { WAITING_REASONS } from '../src/domain/waiting-for.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-const DOCUMENTS = ['README.md', ...globSync('{docs,bench}/*.md', { cwd: ROOT })];
+const DOCUMENTS = [
+  ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md'],
+  ...globSync('{docs,docs/decisions,bench}/*.md', { cwd: ROOT }),
+];
 
 describe.each(DOCUMENTS)('%s', (document) => {
   it('links to existing files and headings', () => {

@@ -92,8 +92,8 @@ export const transferRequest = z
       .nullish()
       .transform((value) => value ?? {})
       .describe(
-        'Your own key-value pairs: at most 10 keys, each value at most 256 characters. Null means ' +
-          'none.',
+        `Your own key-value pairs: at most ${METADATA_KEYS} keys. Keys and values have at most ` +
+          `${METADATA_CHARACTERS} characters. Null means none.`,
       ),
     after: afterRequest,
     ...transferOptions,
