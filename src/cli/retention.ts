@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Installation } from '../installation.ts';
-import { type Retained, runRetention } from '../processes/retention/run-retention.ts';
+import { type RetentionResult, runRetention } from '../processes/retention/run-retention.ts';
 import { given, recordAccess } from './access.ts';
 import { foldLog } from './fold-log.ts';
 import { note, print, printJson } from './output.ts';
@@ -57,7 +57,7 @@ async function run(
   if (folder !== null && !(await stat(folder)).isDirectory())
     throw new DomainError('validation_failed', `${basename(folder)} is not a folder`);
   await foldLog(installation);
-  const retained = await runRetention(
+  const outcome = await runRetention(
     installation,
     {
       endedBefore: new Date(Date.now() - age),
@@ -71,20 +71,20 @@ async function run(
     },
     operator(),
   );
-  if (json) return printJson(result(retained));
-  await print(summary(retained, dryRun ?? false));
-  if (!retained.completed)
+  if (json) return printJson(result(outcome));
+  await print(summary(outcome, dryRun ?? false));
+  if (!outcome.completed)
     note('A process is behind the log. The transfers leave the log when it has caught up');
 }
 
-function result({ checkpoint, ...retained }: Retained) {
+function result({ checkpoint, ...outcome }: RetentionResult) {
   return {
-    ...retained,
+    ...outcome,
     checkpoint: checkpoint && { size: checkpoint.size, root_hash: checkpoint.root_hash },
   };
 }
 
-function summary({ transfers, events, files }: Retained, dryRun: boolean): string {
+function summary({ transfers, events, files }: RetentionResult, dryRun: boolean): string {
   const counted = `${transfers} transfers with ${events} events`;
   if (dryRun) return `${counted} may leave the log`;
   return [

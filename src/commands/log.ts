@@ -1,11 +1,11 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import { LOG_SIGNING_KEY, type Vault, VaultError } from '../adapters/vault.ts';
-import { type CheckpointSigned, checkpointDecider } from '../domain/checkpoint.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import { checkpointText, originOf, type TreeHead } from '../domain/proof/checkpoint.ts';
 import { keyIdOf, readPrivateKey, signNote, verifierKey } from '../domain/proof/note.ts';
+import { type CheckpointSigned, checkpointDecider } from '../domain/signed-checkpoint.ts';
 import { type SigningKey, type SigningKeyState, signingKeyDecider } from '../domain/signing-key.ts';
 import { CHECKPOINTS, SIGNING_KEYS } from '../domain/streams.ts';
 import { type Cause, handle, load } from './handle.ts';

@@ -1,7 +1,7 @@
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
-import type { RetainedTransfer, RetentionRecorded } from '../domain/retention.ts';
+import type { RemovedTransfer, RetentionRecorded } from '../domain/retention.ts';
 import { RETENTION } from '../domain/streams.ts';
 import { type Cause, chain } from './handle.ts';
 
@@ -67,8 +67,8 @@ function translate(error: unknown): never {
   );
 }
 
-function pagesOf(transfers: RetainedTransfer[]): RetainedTransfer[][] {
-  const pages: RetainedTransfer[][] = [];
+function pagesOf(transfers: RemovedTransfer[]): RemovedTransfer[][] {
+  const pages: RemovedTransfer[][] = [];
   let room = 0;
   for (const transfer of transfers) {
     const bytes = JSON.stringify(transfer).length;

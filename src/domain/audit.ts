@@ -1,11 +1,11 @@
 import { type AccessEvent, accessed } from './access.ts';
 import type { BatchEvent } from './batch.ts';
-import type { CheckpointEvent } from './checkpoint.ts';
 import type { EndpointEvent } from './endpoint.ts';
 import type { StoredEvent } from './event.ts';
 import type { FlowEvent } from './flow.ts';
 import type { KeyEvent } from './key.ts';
 import type { RetentionEvent } from './retention.ts';
+import type { CheckpointEvent } from './signed-checkpoint.ts';
 import type { SigningKeyEvent } from './signing-key.ts';
 import { parseStream } from './streams.ts';
 import type { TransferCreated, TransferEvent } from './transfer.ts';

@@ -1,10 +1,11 @@
 import type { Fold } from './decider.ts';
+import { DomainError } from './errors.ts';
 import { type Event, eventGuard, type StoredEvent } from './event.ts';
 import type { Hash } from './proof/hash.ts';
 import { RETENTION, streamName } from './streams.ts';
 
 /** An event that leaves the log, as the tree still knows it. */
-export interface RetainedEvent {
+export interface RemovedEvent {
   id: string;
   /** Place of its leaf in the tree, from 0. */
   index: number;
@@ -14,11 +15,11 @@ export interface RetainedEvent {
   hash: string;
 }
 
-export interface RetainedTransfer {
+export interface RemovedTransfer {
   transfer_id: string;
   account_id: string;
   /** All events of its stream, oldest first. */
-  events: RetainedEvent[];
+  events: RemovedEvent[];
 }
 
 /** Says which transfers leave the log. They leave it after this event, never before. */
@@ -29,7 +30,7 @@ export interface RetentionRecorded {
   export: { name: string; sha256: string };
   /** A signed checkpoint over all of their events. */
   checkpoint: { size: number; root_hash: string };
-  transfers: RetainedTransfer[];
+  transfers: RemovedTransfer[];
 }
 
 /** Says that all transfers have left the log that earlier events of the stream name. */
@@ -75,12 +76,12 @@ export function isRetentionRecorded<E extends Event>(
 /** Data that may have been changed: any field may be missing or of another type. */
 type Changed<T> = { [Name in keyof T]?: unknown };
 
-function isNamed(transfer: Changed<RetainedTransfer> | null): boolean {
+function isNamed(transfer: Changed<RemovedTransfer> | null): boolean {
   const { transfer_id, events } = transfer ?? {};
   return typeof transfer_id === 'string' && Array.isArray(events) && events.every(isLeaf);
 }
 
-function isLeaf(event: Changed<RetainedEvent> | null): boolean {
+function isLeaf(event: Changed<RemovedEvent> | null): boolean {
   const { id, index, position, hash } = event ?? {};
   return (
     typeof id === 'string' &&
@@ -100,6 +101,14 @@ export function retentionRecords(
 /** Returns the streams that a record names. */
 export function streamsOf({ transfers }: RetentionRecorded): string[] {
   return transfers.map(({ transfer_id }) => streamName('transfer', transfer_id));
+}
+
+/** Creates the error for a transfer that left the log. `name` is that of the export. */
+export function leftLog(recordedAt: string, name: string): DomainError {
+  return new DomainError(
+    'not_found',
+    `This transfer left the log on ${recordedAt.slice(0, 10)}. The export ${name} has its events`,
+  );
 }
 
 /** An event that left the log: its leaf, its name and where it stood. */

@@ -1,5 +1,4 @@
 import { type After, type AfterEvent, type AfterOutcome, nextStep, withOutcome } from './after.ts';
-import { DomainError } from './errors.ts';
 import { type Event, eventGuard, unknownEvent } from './event.ts';
 import type { TransferError } from './transfer-errors.ts';
 import type { TransferOptions } from './transfer-options.ts';
@@ -162,14 +161,6 @@ export type Transfer = { facts: TransferFacts } & (
 );
 
 export type TransferState = { status: 'none' } | Transfer;
-
-/** The error for a transfer that left the log by retention. `name` is that of the export. */
-export function retained(recordedAt: string, name: string): DomainError {
-  return new DomainError(
-    'not_found',
-    `This transfer left the log on ${recordedAt.slice(0, 10)}. The export ${name} has its events`,
-  );
-}
 
 /**
  * The state machine: for each event, the states in which it may follow and the state after it. Null

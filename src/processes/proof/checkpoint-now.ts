@@ -1,8 +1,8 @@
 import type { CommandDeps } from '../../commands/deps.ts';
 import { ensureSigningKey } from '../../commands/log.ts';
-import type { CheckpointSigned } from '../../domain/checkpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
+import type { CheckpointSigned } from '../../domain/signed-checkpoint.ts';
 import { latestCheckpoint } from '../../projections/proof/queries.ts';
 import { type SignerDeps, signIfNeeded } from './signer.ts';
 

@@ -28,9 +28,9 @@ import {
   type LogDeps,
   signCheckpoint,
 } from '../../commands/log.ts';
-import { type CheckpointSigned, isCheckpointEvent } from '../../domain/checkpoint.ts';
 import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
+import { type CheckpointSigned, isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
 import { CHECKPOINTS } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';

@@ -4,14 +4,14 @@ import type { StoredEvent } from '../../domain/event.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
-import type { RetainedTransfer } from '../../domain/retention.ts';
+import type { RemovedTransfer } from '../../domain/retention.ts';
 import { parseStream, streamName } from '../../domain/streams.ts';
 import { isClosed, type TransferState } from '../../domain/transfer.ts';
 import { transferDecider } from '../../domain/transfer-decider.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { findLeaves } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
-import { retainableTransfers } from '../../projections/retention/retainable-transfers.ts';
+import { removableTransfers } from '../../projections/retention/removable-transfers.ts';
 import { withoutCleanups } from '../dispatch/cleanups.ts';
 
 /** Transfers that one query returns. Their events are in memory together. */
@@ -26,7 +26,7 @@ export interface Choice {
 
 /** A transfer that may leave the log, with all of its events. */
 export interface Chosen {
-  transfer: RetainedTransfer;
+  transfer: RemovedTransfer;
   events: StoredEvent[];
 }
 
@@ -42,7 +42,7 @@ export async function* choose(
   size: number,
 ): AsyncGenerator<Chosen> {
   for (let after = ''; ; ) {
-    const ids = await retainableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
+    const ids = await removableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
     if (ids.length === 0) return;
     after = ids.at(-1) as string;
     const free = await withoutCleanups(sql, ids);
@@ -54,7 +54,7 @@ export async function* choose(
       leaves.map((leaf) => [leaf.event.id, { hash: leaf.hash, index: indexes.get(leaf) ?? null }]),
     );
     for (const events of ended) {
-      const transfer = retainedOf(events, places);
+      const transfer = removedOf(events, places);
       if (transfer.events.every(({ index }) => index < size)) yield { transfer, events };
     }
   }
@@ -68,10 +68,10 @@ function endedBy(events: StoredEvent[], time: Date): boolean {
   return last !== undefined && isClosed(state) && new Date(last.metadata.occurred_at) < time;
 }
 
-function retainedOf(
+function removedOf(
   events: StoredEvent[],
   places: Map<string, { hash: Hash; index: number | null }>,
-): RetainedTransfer {
+): RemovedTransfer {
   const [{ stream, metadata }] = events as [StoredEvent];
   return {
     transfer_id: parseStream(stream).id,

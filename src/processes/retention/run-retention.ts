@@ -24,11 +24,11 @@ import { writeNewFile } from '../../adapters/durable-file.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendRecords } from '../../commands/retention.ts';
 import { toAuditEvent } from '../../contract/events.ts';
-import type { CheckpointSigned } from '../../domain/checkpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
-import type { RetainedTransfer } from '../../domain/retention.ts';
+import type { RemovedTransfer } from '../../domain/retention.ts';
+import type { CheckpointSigned } from '../../domain/signed-checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { lastRecord } from '../../projections/retention/retained-transfers.ts';
 import { type CheckpointDeps, checkpointNow } from '../proof/checkpoint-now.ts';
@@ -52,7 +52,7 @@ export interface RetentionRun extends Choice {
   inFile?: number;
 }
 
-export interface Retained {
+export interface RetentionResult {
   transfers: number;
   events: number;
   /** Null if there was nothing to do. */
@@ -70,7 +70,7 @@ export async function runRetention(
   deps: RetentionDeps,
   run: RetentionRun,
   cause: Cause,
-): Promise<Retained> {
+): Promise<RetentionResult> {
   if (deps.outdated.length > 0)
     throw new DomainError(
       'unavailable',
@@ -81,18 +81,18 @@ export async function runRetention(
     throw new DomainError('unavailable', 'Another run is under way; try again when it has ended');
   const assertHeld = () => held.signal.throwIfAborted();
   try {
-    return await retain(deps, run, cause, assertHeld);
+    return await exportAndRemove(deps, run, cause, assertHeld);
   } finally {
     await held.release();
   }
 }
 
-async function retain(
+async function exportAndRemove(
   deps: RetentionDeps,
   { folder, onExport, inFile = IN_FILE, ...choice }: RetentionRun,
   cause: Cause,
   assertHeld: () => void,
-): Promise<Retained> {
+): Promise<RetentionResult> {
   // A read model that is behind does not show the batch or run that a transfer still belongs to.
   for (const name of ['transfers', 'batches', 'flows'] as const)
     if (!(await deps.commands.catchUp(name)))
@@ -104,14 +104,14 @@ async function retain(
   let completed = folder === null || (await finish(deps, cause, WAIT_MS));
   const checkpoint = await checkpointNow(deps, cause);
   const chosen = choose(deps, choice, checkpoint.size);
-  const done: Retained = { transfers: 0, events: 0, checkpoint, files: [], completed };
+  const done: RetentionResult = { transfers: 0, events: 0, checkpoint, files: [], completed };
   for (let next = await chosen.next(); !next.done; next = await chosen.next()) {
     if (folder === null) {
       count(done, next.value.transfer);
       continue;
     }
     if (done.files.length === 0) await onExport();
-    const transfers: RetainedTransfer[] = [];
+    const transfers: RemovedTransfer[] = [];
     const name = fileName(choice.endedBefore);
     const sha256 = createHash('sha256');
     await writeNewFile(join(folder, name), exported(next.value, chosen, transfers, inFile, sha256));
@@ -131,7 +131,7 @@ async function retain(
   return { ...done, completed };
 }
 
-function count(done: Retained, { events }: RetainedTransfer): void {
+function count(done: RetentionResult, { events }: RemovedTransfer): void {
   done.transfers += 1;
   done.events += events.length;
 }
@@ -140,7 +140,7 @@ function count(done: Retained, { events }: RetainedTransfer): void {
 async function* exported(
   first: Chosen,
   more: AsyncGenerator<Chosen>,
-  transfers: RetainedTransfer[],
+  transfers: RemovedTransfer[],
   limit: number,
   sha256: ReturnType<typeof createHash>,
 ): AsyncGenerator<string> {

@@ -1,6 +1,5 @@
 import { accessFold } from '../../domain/access.ts';
 import { batchDecider } from '../../domain/batch.ts';
-import { checkpointDecider } from '../../domain/checkpoint.ts';
 import type { Fold } from '../../domain/decider.ts';
 import { endpointDecider } from '../../domain/endpoint-decider.ts';
 import { endpointNameDecider } from '../../domain/endpoint-name.ts';
@@ -9,6 +8,7 @@ import { eventHash } from '../../domain/event-hash.ts';
 import { flowDecider } from '../../domain/flow-decider.ts';
 import { keyDecider } from '../../domain/key.ts';
 import { retentionFold } from '../../domain/retention.ts';
+import { checkpointDecider } from '../../domain/signed-checkpoint.ts';
 import { signingKeyDecider } from '../../domain/signing-key.ts';
 import {
   CHECKPOINTS,

@@ -13,7 +13,6 @@
  * there, and so does a rebuild, which leaves the older tables in place.
  */
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import { isCheckpointEvent } from '../../domain/checkpoint.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { HASH_BYTES, type Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
@@ -28,6 +27,7 @@ import {
   tilesOf,
 } from '../../domain/proof/tiles.ts';
 import type { RemovedLeaf } from '../../domain/retention.ts';
+import { isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
 import { isSigningKeyEvent } from '../../domain/signing-key.ts';
 import { FoldError } from '../fold.ts';
 import type { Difference, Projection } from '../projection.ts';

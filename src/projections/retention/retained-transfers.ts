@@ -6,18 +6,17 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/event.ts';
-import { retentionRecords } from '../../domain/retention.ts';
+import { leftLog, retentionRecords } from '../../domain/retention.ts';
 import { RETENTION } from '../../domain/streams.ts';
-import { retained } from '../../domain/transfer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { pagesOf, revisionAfter } from '../read-log.ts';
 
 /** Records that are read at once. Each has 32 KiB. */
 const READ_AT_ONCE = 20;
 
-export const RETAINED_TABLES = ['retention_records', 'retained_transfers'];
+export const RETENTION_TABLES = ['retention_records', 'retained_transfers'];
 
-export async function createRetained(tx: Transaction, schema: string): Promise<void> {
+export async function createRetentionTables(tx: Transaction, schema: string): Promise<void> {
   await tx`
     create table ${tx(schema)}.retention_records (
       revision integer primary key,
@@ -38,7 +37,7 @@ export async function createRetained(tx: Transaction, schema: string): Promise<v
 }
 
 /** Saves records of retention. Returns the ids of the transfers that they name. */
-export async function saveRetained(
+export async function saveRetentionRecords(
   tx: Transaction,
   schema: string,
   events: StoredEvent[],
@@ -80,7 +79,7 @@ export async function saveRetained(
  * Returns the rows that differ between two schemas. A record does not know when it was completed,
  * so that is compared only if both schemas have processed the same last event.
  */
-export const retainedDifferences: Projection['differences'] = (
+export const retentionDifferences: Projection['differences'] = (
   tx,
   live,
   shadow,
@@ -134,7 +133,7 @@ export async function throwNotFound(
       from read.retained_transfers t join read.retention_records r on r.revision = t.record
      where transfer_id = ${transferId}
        and (${accountId}::text is null or account_id = ${accountId})`;
-  throw row ? retained(row.recorded_at, row.export_name) : notFound('transfer');
+  throw row ? leftLog(row.recorded_at, row.export_name) : notFound('transfer');
 }
 
 /** Returns true if a record in the log names the transfer. The table alone proves nothing. */

@@ -110,12 +110,12 @@ export function createTransferSearch(segmentRows: number): Projection {
         for (const account of await fullAccounts(tx, schema, created, segmentRows, 0))
           await seal(tx, schema, account);
       }
-      const retained = retentionRecords(events);
-      if (retained.length > 0)
+      const records = retentionRecords(events);
+      if (records.length > 0)
         await remove(
           tx,
           schema,
-          retained.map(({ data }) => data),
+          records.map(({ data }) => data),
         );
     },
 

@@ -7,7 +7,7 @@
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import type { Difference, Projection } from '../projection.ts';
-import { retainedDifferences } from '../retention/retained-transfers.ts';
+import { retentionDifferences } from '../retention/retained-transfers.ts';
 import { batchOf, hasBatch } from './columns.ts';
 
 /** Returns the rows that differ between two schemas: `Projection.differences` of `transfers`. */
@@ -19,10 +19,10 @@ export const transferDifferences: Projection['differences'] = async (
   limit,
   leaving,
 ) => {
-  const inRetained = await retainedDifferences(tx, live, shadow, position, limit);
-  const left = limit - inRetained.length;
+  const inRecords = await retentionDifferences(tx, live, shadow, position, limit);
+  const left = limit - inRecords.length;
   const inRows = await rowDifferences(tx, live, shadow, position, left, leaving);
-  const found = [...inRetained, ...inRows];
+  const found = [...inRecords, ...inRows];
   return [...found, ...(await countDifferences(tx, live, limit - found.length))];
 };
 

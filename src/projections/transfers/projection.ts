@@ -6,7 +6,11 @@ import { transferDecider } from '../../domain/transfer-decider.ts';
 import { type Folded, foldBatch } from '../fold.ts';
 import type { Projection } from '../projection.ts';
 import type { RemovedLeaves } from '../retention/removed-leaves.ts';
-import { createRetained, RETAINED_TABLES, saveRetained } from '../retention/retained-transfers.ts';
+import {
+  createRetentionTables,
+  RETENTION_TABLES,
+  saveRetentionRecords,
+} from '../retention/retained-transfers.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
 import { type BatchChange, batchChanges, type Change, countChanges } from './counts.ts';
 import { transferDifferences } from './differences.ts';
@@ -21,7 +25,7 @@ export const transfersProjection: Projection = {
   version: 9,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
-  tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETAINED_TABLES],
+  tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETENTION_TABLES],
 
   async create(tx, schema) {
     await tx`
@@ -60,7 +64,7 @@ export const transfersProjection: Projection = {
         status text primary key,
         transfers bigint not null
       )`;
-    await createRetained(tx, schema);
+    await createRetentionTables(tx, schema);
   },
 
   // Oldest first, as the rows come: what is sorted already takes half the time to sort, and new
@@ -86,7 +90,7 @@ export const transfersProjection: Projection = {
     const known = await load(tx, schema, ofTransfers);
     await saveChanges(tx, schema, await fold(ofTransfers, known, removed));
     if (ofTransfers.length === events.length) return;
-    const left = await saveRetained(tx, schema, events);
+    const left = await saveRetentionRecords(tx, schema, events);
     await saveChanges(tx, schema, {
       inserted: [],
       updated: [],

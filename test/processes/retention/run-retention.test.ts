@@ -13,7 +13,7 @@ import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
 import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
-import { type RetainedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
+import { type RemovedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
 import { RETENTION } from '../../../src/domain/streams.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
@@ -263,7 +263,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
   if (!isEmbedded) return;
 
   /** Submits transfers and cancels them. Returns what a run would record of them. */
-  async function submitEnded(files: string[]): Promise<RetainedTransfer[]> {
+  async function submitEnded(files: string[]): Promise<RemovedTransfer[]> {
     const { commands } = installation;
     for (const file of files) {
       const id = await submit(installation, `sftp://from/${file}`, 's3://archive/');
@@ -272,12 +272,12 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await catchUp();
     const { size } = await checkpointNow(installation, CAUSE);
     const choice = { endedBefore: new Date(Date.now() + 60_000), accountId: null };
-    const transfers: RetainedTransfer[] = [];
+    const transfers: RemovedTransfer[] = [];
     for await (const { transfer } of choose(installation, choice, size)) transfers.push(transfer);
     return transfers;
   }
 
-  async function record(transfers: (RetainedTransfer | undefined)[]): Promise<void> {
+  async function record(transfers: (RemovedTransfer | undefined)[]): Promise<void> {
     const { size, root_hash } = await checkpointNow(installation, CAUSE);
     const facts = {
       ended_before: new Date().toISOString(),
@@ -288,7 +288,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await appendRecords(installation.store, null, facts, CAUSE);
   }
 
-  async function expectGone(transfers: RetainedTransfer[]): Promise<void> {
+  async function expectGone(transfers: RemovedTransfer[]): Promise<void> {
     const { store } = installation;
     const streams = transfers.map(({ transfer_id }) => store.read(`transfer-${transfer_id}`));
     expect(await Promise.all(streams)).toEqual(transfers.map(() => []));

@@ -5,7 +5,7 @@ import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
-import type { CheckpointSigned } from '../../../src/domain/checkpoint.ts';
+import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';

@@ -5,7 +5,7 @@ import { batchOf } from '../transfers/columns.ts';
  * Returns the ids of ended transfers whose batch and flow run have ended too, in ascending order.
  * The caller checks when they ended: the events say so.
  */
-export async function retainableTransfers(
+export async function removableTransfers(
   sql: Sql,
   {
     endedBefore,
