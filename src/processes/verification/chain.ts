@@ -46,10 +46,7 @@ export interface ChainVerifier {
   check(event: StoredEvent): CheckedEvent;
   /** Returns the number of streams seen so far. */
   streams(): number;
-  /**
-   * Returns the streams that may continue, by name. These are endpoints, keys, webhooks, accesses
-   * and open transfers: an ended transfer takes no memory.
-   */
+  /** Returns the streams that may continue, by name: all but those of ended transfers. */
   open(): ReadonlyMap<string, CheckedStream>;
 }
 

@@ -10,9 +10,9 @@
  *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
- * Memory holds the streams that may continue (endpoints, keys, webhooks, accesses, open transfers),
- * one batch of events, and the right edge of the tree. It holds no ended transfers, which are
- * nearly all of the log. `save` gets its content, and a later run continues with it.
+ * Memory holds the last state of each stream, one batch of events, and the right edge of the tree.
+ * It holds no ended transfers, which are nearly all of the log. `save` gets its content, and a later
+ * run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -138,16 +138,7 @@ export async function verifyLog(
     }
   }
 
-  for (const { source, origin } of checkpoints)
-    if (origin !== originOf(logId))
-      await fault(
-        nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${originOf(logId)}`),
-      );
-  for (const [i, { source, size, root }] of checkpoints.entries()) {
-    const next = checkpoints[i + 1];
-    if (next?.size === size && !sameHash(next.root, root))
-      await fault(nowhere('checkpoint', `${source} and ${next.source} sign different logs`));
-  }
+  for (const found of contradictions(checkpoints, logId)) await fault(found);
   const from = position === 0n ? null : position;
   const removed = createRemovedLeaves(store, from);
   for await (const batch of readLog(store, { from, batchSize })) {
@@ -191,49 +182,15 @@ export async function verifyLog(
     }));
   }
 
-  for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
-    const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
-    await fault(
-      nowhere(
-        'positions',
-        problem === 'missing'
-          ? `no event has ${which}: what stood there was removed`
-          : `the head of the log hides the events at ${which}`,
-      ),
-    );
-  }
   const named = retained - (resume?.retained ?? 0);
-  if (removedBefore > named)
-    await fault(
-      nowhere(
-        'positions',
-        `${removedBefore} positions count as left empty by retention, and its records name only ` +
-          `${named} events there: events were removed without a record`,
-      ),
-    );
+  for await (const found of positionFaults(store, removedBefore, named)) await fault(found);
   const open = [...verifier.open()].filter(([name]) => parseStream(name).kind === 'transfer');
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
   if (deps.comparesApi) {
-    const { reached } = await shownTransfers(sql, []);
-    const end = (await store.head()) ?? 0n;
-    if (reached > end)
-      await fault(
-        nowhere(
-          'api',
-          `the API has shown events up to position ${reached}; the log ends at ${end}`,
-        ),
-      );
     const ids = open.map(([name]) => parseStream(name).id);
     const unknown = (await countShown(sql, position, ids)) - endedTransfers;
-    if (unknown > 0)
-      await fault(
-        nowhere(
-          'api',
-          `the API shows ${unknown} transfers that the log does not have: ` +
-            '`waybill projections verify transfers` names them',
-        ),
-      );
+    for await (const found of faultsBeyondLog(deps, unknown)) await fault(found);
   }
   const largest = checkpoints.at(-1);
   if (largest && (differsAt !== null || largest.size > tree.size()))
@@ -247,4 +204,63 @@ export async function verifyLog(
     agreed: checkpoints.findLast(({ size }) => size === agreed?.size) ?? null,
     comparedApi: deps.comparesApi,
   };
+}
+
+/** Yields what is wrong with the checkpoints before the log is read. They are sorted by size. */
+function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generator<Fault> {
+  const expected = originOf(logId);
+  for (const { source, origin } of checkpoints)
+    if (origin !== expected)
+      yield nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${expected}`);
+  for (const [i, { source, size, root }] of checkpoints.entries()) {
+    const next = checkpoints[i + 1];
+    if (next?.size === size && !sameHash(next.root, root))
+      yield nowhere('checkpoint', `${source} and ${next.source} sign different logs`);
+  }
+}
+
+/**
+ * Yields the positions without an event that no record of retention explains. `removed` positions
+ * count as left empty by retention, and the records name `named` events there.
+ */
+async function* positionFaults(
+  store: EventStore,
+  removed: number,
+  named: number,
+): AsyncGenerator<Fault> {
+  for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
+    const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
+    yield nowhere(
+      'positions',
+      problem === 'missing'
+        ? `no event has ${which}: what stood there was removed`
+        : `the head of the log hides the events at ${which}`,
+    );
+  }
+  if (removed > named)
+    yield nowhere(
+      'positions',
+      `${removed} positions count as left empty by retention, and its records name only ` +
+        `${named} events there: events were removed without a record`,
+    );
+}
+
+/** Yields what the API shows and the log does not have. `unknown` counts such transfers. */
+async function* faultsBeyondLog(
+  { sql, store }: VerificationDeps,
+  unknown: number,
+): AsyncGenerator<Fault> {
+  const { reached } = await shownTransfers(sql, []);
+  const end = (await store.head()) ?? 0n;
+  if (reached > end)
+    yield nowhere(
+      'api',
+      `the API has shown events up to position ${reached}; the log ends at ${end}`,
+    );
+  if (unknown > 0)
+    yield nowhere(
+      'api',
+      `the API shows ${unknown} transfers that the log does not have: ` +
+        '`waybill projections verify transfers` names them',
+    );
 }
