@@ -6,6 +6,7 @@ import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import type { ProcessRole } from './process-roles.ts';
 import { runBatches } from './processes/batches/manager.ts';
+import { allConsumers } from './processes/consumers.ts';
 import { runAdmission } from './processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { createConnectivity } from './processes/endpoints/connectivity.ts';
@@ -255,12 +256,8 @@ async function listen(
 async function refuseWrongLog(installation: Installation): Promise<void> {
   const { sql, store, logId } = installation;
   await requireEngine(sql, logId, store.engine);
-  const projections = Object.values(PROJECTIONS).map((projection) =>
-    projectionConsumer(projection),
-  );
-  const consumers = [...projections, dispatchConsumer, createOutboxConsumer(store)];
   const wrong = new Map<string, WrongLog>();
-  for (const { name, table } of consumers) {
+  for (const { name, table } of allConsumers(store)) {
     const checkpoint = await loadCheckpoint(sql, table, name);
     if (!checkpoint) continue;
     await resumePosition(installation, table, name, checkpoint).catch((error: unknown) => {

@@ -4,8 +4,9 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Held } from '../../adapters/postgres/locks.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { type ConsumerDeps, catchUpIfIdle, lockOf, readToEnd } from '../../projections/consumer.ts';
-import { forgetReadModels, PROJECTIONS } from '../../projections/read-models.ts';
-import { dispatchConsumer, rebuildDispatch } from '../dispatch/consumer.ts';
+import { forgetReadModels } from '../../projections/read-models.ts';
+import { allConsumers } from '../consumers.ts';
+import { rebuildDispatch } from '../dispatch/consumer.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../webhooks/outbox.ts';
 import { RUNNING_SERVICES } from './running-services.ts';
 
@@ -35,7 +36,7 @@ export async function followCopy<Copied>(
 ): Promise<Copied> {
   const { sql, locks, logId, store } = deps;
   const outbox = createOutboxConsumer(store);
-  const names = [...Object.keys(PROJECTIONS), dispatchConsumer.name, outbox.name];
+  const names = allConsumers(store).map(({ name }) => name);
   const held: Held[] = [];
   const take = async (lock: string, runs: string) => {
     const taken = await locks.tryAcquire(lock);

@@ -22,10 +22,8 @@ import { RETENTION } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
-import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { firstOpenRecord, lastRecord } from '../../projections/retention/retained-transfers.ts';
-import { dispatchConsumer } from '../dispatch/consumer.ts';
-import { createOutboxConsumer } from '../webhooks/outbox.ts';
+import { allConsumers } from '../consumers.ts';
 
 /** The lock under which records are written and carried out. */
 export const RETENTION_LOCK = 'log retention';
@@ -83,10 +81,7 @@ async function openRecords({ sql, store }: ConsumerDeps) {
 
 /** Returns the consumers that read the records of retention. */
 function followers(store: EventStore): Consumer[] {
-  const projections = Object.values(PROJECTIONS).map((projection) =>
-    projectionConsumer(projection),
-  );
-  return [...projections, dispatchConsumer, createOutboxConsumer(store)].filter(({ streams }) =>
+  return allConsumers(store).filter(({ streams }) =>
     streams.some((prefix) => RETENTION.startsWith(prefix)),
   );
 }
