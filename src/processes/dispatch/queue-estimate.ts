@@ -4,6 +4,7 @@ import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import type { Priority } from '../../domain/transfer.ts';
+import { versionOfEndpoints } from '../../projections/catalog/queries.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './table.ts';
@@ -70,10 +71,8 @@ export function createQueue(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Qu
   return { estimate: (accountId, priority) => estimate({ accountId, priority }), ask };
 }
 
-/**
- * `version` is the last event of the catalog and the id of its table: a rebuild replaces the table.
- */
 interface Catalog {
+  /** As `versionOfEndpoints` returns it. */
   version: string;
   endpoints: Endpoint[];
 }
@@ -118,9 +117,7 @@ function queueQuery(
   return sql`
     select c.version, e.endpoints, o.open, o.waiting, ${jobCounts} as jobs, m.slots, m.active,
            m.mean_ms
-      from (select concat_ws(' ', to_regclass('read.endpoints')::oid,
-                             (select event_id from read.checkpoints where name = 'catalog'))
-                     as version) c,
+      from (select ${versionOfEndpoints(sql)} as version) c,
            lateral (
              select case when c.version <> ${known} then (
                       select coalesce(jsonb_agg(state order by name), '[]')

@@ -11,7 +11,11 @@ import { distrustOf, hostOf } from '../../domain/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfer-errors.ts';
-import { type ConfiguredEndpoint, listEndpoints } from '../../projections/catalog/queries.ts';
+import {
+  type ConfiguredEndpoint,
+  listEndpoints,
+  versionOfEndpoints,
+} from '../../projections/catalog/queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
@@ -106,10 +110,8 @@ function createCatalogReader({ sql, logger }: ProbeDeps): () => Promise<Configur
   let failed = false;
   return async () => {
     try {
-      const [row] = await sql<{ version: string }[]>`
-        select concat_ws(' ', to_regclass('read.endpoints')::oid, event_id) as version
-          from read.checkpoints where name = 'catalog'`;
-      const version = row?.version ?? null;
+      const [{ version }] = await sql<[{ version: string }]>`
+        select ${versionOfEndpoints(sql)} as version`;
       if (version !== known.version) known = { version, endpoints: await listEndpoints(sql) };
       failed = false;
     } catch (error) {

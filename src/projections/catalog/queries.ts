@@ -1,4 +1,4 @@
-import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import type { Endpoint, EndpointState } from '../../domain/endpoint.ts';
 import { endpointDecider } from '../../domain/endpoint-decider.ts';
 import { isId } from '../../domain/ids.ts';
@@ -19,6 +19,16 @@ export async function listEndpoints(sql: Sql): Promise<ConfiguredEndpoint[]> {
   const rows = await sql<{ state: Endpoint; revision: number }[]>`
     select state, revision from read.endpoints where not removed order by name`;
   return rows.map(({ state, revision }) => ({ ...state, revision }));
+}
+
+/**
+ * Returns an expression that changes whenever an endpoint may have changed: the id of the table and
+ * the last event of the catalog. A rebuild replaces the table.
+ */
+export function versionOfEndpoints(sql: Sql): Fragment {
+  return sql`
+    concat_ws(' ', to_regclass('read.endpoints')::oid,
+              (select event_id from read.checkpoints where name = 'catalog'))`;
 }
 
 /** Returns a configured endpoint, or null if there is none with this id. */
