@@ -34,7 +34,7 @@ export async function ensureSigningKey(
 ): Promise<SigningKey> {
   const known = await loadSigningKey(store);
   if (known !== null) return known;
-  const { data } = await newKey(vault, logId, []);
+  const data = await newKey(vault, logId, []);
   const { state } = await handle(
     store,
     signingKeyDecider,
@@ -46,9 +46,10 @@ export async function ensureSigningKey(
 }
 
 /**
- * Replaces the key that signs. The old key signs the statement of the new one. With `lost`, it does
- * not have to: auditors then have to decide to trust the new key. Throws `unavailable` if another
- * key was replaced meanwhile, and VaultError if the old key cannot be read.
+ * Replaces the key that signs. The old key signs the statement of the new one. With `lost`, a key
+ * that cannot be read need not sign: auditors then decide whether they trust the new key. Throws
+ * `unavailable` if another command replaced the key meanwhile, and VaultError if the old key cannot
+ * be read.
  */
 export async function rotateSigningKey(
   deps: LogDeps,
@@ -61,7 +62,7 @@ export async function rotateSigningKey(
     if (lost && error instanceof VaultError) return null;
     throw error;
   });
-  const { data } = await newKey(vault, logId, oldKey ? [oldKey] : []);
+  const data = await newKey(vault, logId, oldKey ? [oldKey] : []);
   const previous = { previous_key_id: old.key_id, signed_by_previous: oldKey !== null };
   const { state } = await handle(
     store,
@@ -123,11 +124,7 @@ export async function signCheckpoint(
   return events.length > 0 ? data : null;
 }
 
-async function newKey(
-  vault: Vault,
-  logId: string,
-  otherSigners: KeyObject[],
-): Promise<{ data: SigningKey }> {
+async function newKey(vault: Vault, logId: string, otherSigners: KeyObject[]): Promise<SigningKey> {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const sealed: PrivateKey = {
     private_key: privateKey.export({ format: 'pem', type: 'pkcs8' }) as string,
@@ -136,13 +133,11 @@ async function newKey(
   const since = new Date().toISOString();
   const text = `${origin}/keys\n${verifierKey(origin, publicKey)}\n${since}\n`;
   return {
-    data: {
-      key_id: keyIdOf(origin, publicKey),
-      public_key: publicKey.export({ format: 'pem', type: 'spki' }) as string,
-      key_record: await vault.seal(LOG_SIGNING_KEY, sealed),
-      since,
-      statement: signNote(text, origin, [privateKey, ...otherSigners]),
-    },
+    key_id: keyIdOf(origin, publicKey),
+    public_key: publicKey.export({ format: 'pem', type: 'spki' }) as string,
+    key_record: await vault.seal(LOG_SIGNING_KEY, sealed),
+    since,
+    statement: signNote(text, origin, [privateKey, ...otherSigners]),
   };
 }
 

@@ -13,7 +13,7 @@ const REPEATS_MS = 5 * 60_000;
 /** Reads that are remembered for it, at most. */
 const REMEMBERED = 10_000;
 
-/** Problems of requests that present a wrong key. A request without a key is none. */
+/** Problems of requests that present a wrong key. A request without a key does not count. */
 const FAILURES: readonly ProblemCode[] = [
   'api_key_malformed',
   'api_key_invalid',

@@ -272,7 +272,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         operationId: 'acceptHostKey',
         summary: 'Pin a host key of an SFTP endpoint',
         description:
-          'The host key that you have compared. One of `announced_host_keys` is accepted besides ' +
+          'The host key that you have compared. One of `announced_host_keys` is accepted beside ' +
           'the others. Any other takes their place: it is rejected if the server now presents ' +
           'another one. A key that is accepted again no longer expires.',
         tags: ['Administration'],

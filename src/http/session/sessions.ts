@@ -43,7 +43,7 @@ export interface SignedInPerson extends Person {
 }
 
 /** What the provider has confirmed about a person. */
-export interface Standing {
+export interface Confirmation {
   /** At least one. */
   roles: RoleGrant[];
   /** The record of the vault that holds the tokens. */
@@ -69,7 +69,7 @@ export interface Sessions {
    */
   begin(keyId: string): Promise<string>;
   /** Starts a session of a person, in the account of the first role. Returns the token. */
-  beginPerson(person: SignedInPerson, standing: Standing): Promise<string>;
+  beginPerson(person: SignedInPerson, confirmation: Confirmation): Promise<string>;
   /** Returns what the console shows of a session, or null if the session has ended. */
   describe(sha256: string): Promise<SessionInfo | null>;
   /** Switches to another account. Returns false if the session may not use it. */

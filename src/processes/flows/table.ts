@@ -1,6 +1,6 @@
 /*
  * The owner of `work.flow_looks` and `work.flow_sightings`: when each flow was last listed, and
- * since when each waiting file has not changed. Neither decides what a run takes twice: a lost row
+ * since when each waiting file has not changed. Neither decides whether a file was taken: a lost row
  * only makes a flow look sooner, or a file wait longer.
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';

@@ -37,6 +37,11 @@ export function createMeter(moved: (bytes: number) => void): Meter {
     moved(more);
   }
 
+  function read(): AttemptFigures {
+    if (counter) raiseTo(countedFrom + countOf(counter));
+    return { ...figures };
+  }
+
   return {
     start(size, delivered, counts) {
       const isSame = figures.size_bytes === size;
@@ -56,12 +61,7 @@ export function createMeter(moved: (bytes: number) => void): Meter {
       inChunks = figures.size_bytes ?? 0;
       raiseTo(inChunks);
     },
-    read() {
-      if (counter) raiseTo(countedFrom + countOf(counter));
-      return { ...figures };
-    },
-    resumable() {
-      return { ...this.read(), transferred_bytes: inChunks };
-    },
+    read,
+    resumable: () => ({ ...read(), transferred_bytes: inChunks }),
   };
 }

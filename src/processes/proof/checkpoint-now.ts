@@ -1,4 +1,5 @@
 import type { CommandDeps } from '../../commands/deps.ts';
+import type { Cause } from '../../commands/handle.ts';
 import { ensureSigningKey } from '../../commands/log.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
@@ -15,18 +16,15 @@ export interface CheckpointDeps extends Omit<SignerDeps, 'logger' | 'locks'> {
  * nothing happened since. Throws `unavailable` if the tree cannot catch up with the log, and
  * LogChanged.
  */
-export async function checkpointNow(
-  deps: CheckpointDeps,
-  by: { actor: string; correlationId: string },
-): Promise<CheckpointSigned> {
+export async function checkpointNow(deps: CheckpointDeps, cause: Cause): Promise<CheckpointSigned> {
   // First of all, so that the checkpoint covers the event that names its key.
-  await ensureSigningKey(deps, by);
+  await ensureSigningKey(deps, cause);
   if (!(await deps.commands.catchUp('proof')))
     throw new DomainError(
       'unavailable',
       'The tree does not have all events of the log yet; try again in a moment',
     );
-  const signed = await signIfNeeded(deps, by);
+  const signed = await signIfNeeded(deps, cause);
   // The caller may read what it signed.
   await deps.commands.catchUp('proof');
   if (signed !== null) return signed;

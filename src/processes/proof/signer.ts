@@ -22,6 +22,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Cause } from '../../commands/handle.ts';
 import {
   ensureSigningKey,
   type LastCheckpoint,
@@ -67,7 +68,7 @@ export async function runSigner(
       let pause = everyMs;
       try {
         if (isFirst) pause = await untilDue(deps, everyMs);
-        else await signIfNeeded(deps, cause());
+        else await signIfNeeded(deps, newCause());
         isFirst = false;
         report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
       } catch (error) {
@@ -88,7 +89,7 @@ export async function runSigner(
  * minute, one after the other, must not put it off for good.
  */
 async function untilDue(deps: SignerDeps, everyMs: number): Promise<number> {
-  const key = await ensureSigningKey(deps, cause());
+  const key = await ensureSigningKey(deps, newCause());
   const last = (await latestCheckpoint(deps.sql))?.signed_at ?? key.since;
   const left = Date.parse(last) + everyMs - Date.now();
   return Math.min(Math.max(left, 0), everyMs);
@@ -100,7 +101,7 @@ async function untilDue(deps: SignerDeps, everyMs: number): Promise<number> {
  */
 export async function signIfNeeded(
   deps: LogDeps & { sql: Sql },
-  by: { actor: string; correlationId: string },
+  cause: Cause,
 ): Promise<CheckpointSigned | null> {
   const { sql } = deps;
   const last = await readLast(deps);
@@ -124,7 +125,7 @@ export async function signIfNeeded(
       );
   }
   const root = await rootAt(sql, LIVE_SCHEMA, size);
-  return signCheckpoint(deps, { size, root }, last, by);
+  return signCheckpoint(deps, { size, root }, last, cause);
 }
 
 /** Returns the last checkpoint in the log. Throws LogChanged if one that the tree knows is gone. */
@@ -145,6 +146,6 @@ async function readLast({ sql, store }: LogDeps & { sql: Sql }): Promise<LastChe
   return { data, revision, position, event };
 }
 
-function cause() {
+function newCause(): Cause {
   return { actor: ACTOR, correlationId: newId('req') };
 }
