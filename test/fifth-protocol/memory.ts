@@ -2,16 +2,18 @@ import {
   BASE_PATH_FIELD,
   BY_PASSWORD,
   basePath,
-  type CredentialsOf,
-  defineProtocol,
   HOST_FIELD,
   host,
-  onServer,
   port,
-  type SettingsOf,
   secret,
   USERNAME_FIELD,
   username,
+} from '../../src/domain/protocols/fields.ts';
+import {
+  type CredentialsOf,
+  defineProtocol,
+  onServer,
+  type SettingsOf,
 } from '../../src/domain/protocols/protocol.ts';
 
 const PORT = 4242;

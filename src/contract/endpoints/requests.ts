@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { hostKey } from '../../domain/protocols/fields.ts';
 import {
   type AnyProtocol,
   type FieldsFor,
@@ -7,7 +8,7 @@ import {
   protocolOf,
   type SecretsFor,
 } from '../../domain/protocols/index.ts';
-import { hostKey, type SignInWay } from '../../domain/protocols/protocol.ts';
+import type { SignInWay } from '../../domain/protocols/protocol.ts';
 import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/via.ts';
 import { requestedAccount } from '../keys.ts';
 import { bandwidth } from './bandwidth.ts';

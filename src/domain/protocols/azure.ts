@@ -1,17 +1,6 @@
 import { token } from '../text.ts';
-import {
-  CA_FIELD,
-  type CredentialsOf,
-  defineProtocol,
-  PREFIX_FIELD,
-  PROXIES,
-  pem,
-  prefix,
-  type SettingsOf,
-  secret,
-  url,
-  viaProxy,
-} from './protocol.ts';
+import { CA_FIELD, PREFIX_FIELD, PROXIES, pem, prefix, secret, url, viaProxy } from './fields.ts';
+import { type CredentialsOf, defineProtocol, type SettingsOf } from './protocol.ts';
 
 const CONTAINER = 'must be letters, digits and single hyphens, or a name such as $web';
 

@@ -4,18 +4,15 @@ import {
   BY_PASSWORD,
   basePath,
   CA_FIELD,
-  type CredentialsOf,
-  defineProtocol,
   HOST_FIELD,
   host,
-  onServer,
   password,
   pem,
   port,
-  type SettingsOf,
   USERNAME_FIELD,
   username,
-} from './protocol.ts';
+} from './fields.ts';
+import { type CredentialsOf, defineProtocol, onServer, type SettingsOf } from './protocol.ts';
 
 const TLS = ['explicit', 'implicit'] as const;
 const PORTS = { explicit: 21, implicit: 990 };

@@ -1,18 +1,7 @@
 import { z } from 'zod';
 import { token } from '../text.ts';
-import {
-  CA_FIELD,
-  type CredentialsOf,
-  defineProtocol,
-  PREFIX_FIELD,
-  PROXIES,
-  pem,
-  prefix,
-  type SettingsOf,
-  secret,
-  url,
-  viaProxy,
-} from './protocol.ts';
+import { CA_FIELD, PREFIX_FIELD, PROXIES, pem, prefix, secret, url, viaProxy } from './fields.ts';
+import { type CredentialsOf, defineProtocol, type SettingsOf } from './protocol.ts';
 
 const REGION = 'us-east-1';
 const BUCKET = 'must be letters, digits, dots, hyphens and underscores, such as my-bucket';

@@ -3,21 +3,18 @@ import {
   BASE_PATH_FIELD,
   BY_PASSWORD,
   basePath,
-  type CredentialsOf,
-  defineProtocol,
   HOST_FIELD,
   host,
   hostKey,
   hostKeys,
-  onServer,
   password,
   port,
-  type SettingsOf,
   secret,
   USERNAME_FIELD,
   username,
   viaHop,
-} from './protocol.ts';
+} from './fields.ts';
+import { type CredentialsOf, defineProtocol, onServer, type SettingsOf } from './protocol.ts';
 
 const PORT = 22;
 
