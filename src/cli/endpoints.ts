@@ -66,8 +66,8 @@ export function addEndpointCommands(program: Command): void {
       else await print(`${request.name} is ${created ? 'configured' : 'updated'} (${endpointId})`);
       if ('host_keys' in request && hostKeysOf(request).length === 0) {
         note(
-          `Its host key is not pinned: \`waybill endpoints test ${request.name}\` shows it, ` +
-            'and --accept-host-key pins it',
+          `Its host key is not accepted: \`waybill endpoints test ${request.name}\` shows it, ` +
+            'and --accept-host-key accepts it',
         );
       }
     });
@@ -93,7 +93,7 @@ export function addEndpointCommands(program: Command): void {
         'sign in, list, write, rename, read back, remove',
     )
     .argument('<name>', 'of the endpoint')
-    .option('--accept-host-key', 'pin the host key that the server presents')
+    .option('--accept-host-key', 'accept the host key that the server presents')
     .option('--json', 'one JSON document')
     .action((name: string, options: { acceptHostKey?: boolean } & Json) =>
       withInstallation((installation) => test(installation, name, options)),
@@ -101,7 +101,7 @@ export function addEndpointCommands(program: Command): void {
 
   endpoints
     .command('accept-host-key')
-    .description('pin a host key that the verified server has announced, beside the others')
+    .description('accept a host key that the verified server has announced, beside the others')
     .argument('<name>', 'of the endpoint')
     .argument('<fingerprint>', 'SHA256:... as `endpoints list --json` shows it')
     .option('--json', 'one JSON document')
@@ -165,13 +165,13 @@ async function acceptAnnounced(
     throw new DomainError(
       'validation_failed',
       `${name} has no new host key ${fingerprint}; \`waybill endpoints test ${name} ` +
-        '--accept-host-key` pins the key that the server presents',
+        '--accept-host-key` accepts the key that the server presents',
     );
   }
   const { endpoint_id } = configured;
   await acceptHostKey(installation.commands, endpoint_id, fingerprint, operator());
   if (json) await printJson({ id: endpoint_id, name, accepted: fingerprint });
-  else await print(`The host key ${fingerprint} is pinned from now on, beside the others`);
+  else await print(`The host key ${fingerprint} is accepted from now on, beside the others`);
 }
 
 async function test(
@@ -205,8 +205,8 @@ async function test(
       operator(),
     );
     accepted = true;
-    const pinned = `The host key ${result.fingerprint} is pinned from now on`;
-    if (!options.json) lines.add(() => print(pinned));
+    const news = `The host key ${result.fingerprint} is accepted from now on`;
+    if (!options.json) lines.add(() => print(news));
     result = await runTest(state);
   }
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
@@ -221,19 +221,19 @@ async function test(
   } else if (!options.json) noteNewHostKeys(configured, result.announced);
 }
 
-/** Notes the announced keys that are not pinned, and how to pin them. */
+/** Notes the announced keys that are not accepted, and how to accept them. */
 function noteNewHostKeys({ name, settings }: Endpoint, announced: AnnouncedHostKey[]): void {
   const accepted = hasHostKey(settings) ? hostKeysOf(settings).map(({ sha256 }) => sha256) : [];
   for (const { sha256, key_type, verified_by } of announced) {
     if (accepted.includes(sha256) || !accepted.includes(verified_by)) continue;
     note(
       `  The verified server has announced another host key: ${key_type} ${sha256}\n` +
-        `  To pin it: waybill endpoints accept-host-key ${name} ${sha256}`,
+        `  To accept it: waybill endpoints accept-host-key ${name} ${sha256}`,
     );
   }
 }
 
-/** Returns true if the server itself, not a jump host, presented a key that is not pinned. */
+/** Returns true if the server itself, not a jump host, presented a key that is not accepted. */
 function isNewKey(result: EndpointTest): boolean {
   const failure = failureOf(result);
   return failure?.step === 'connect' && failure.code === 'host_key_mismatch';

@@ -218,7 +218,7 @@ export function resumeEndpoint(
   return command(deps, endpointId, { type: 'resume' }, cause);
 }
 
-/** Pins the host key that an administrator accepted: see `EndpointCommand`. */
+/** Accepts a host key that an administrator has compared: see `EndpointCommand`. */
 export function acceptHostKey(
   deps: CommandDeps,
   endpointId: string,

@@ -46,7 +46,7 @@ export async function startDemoServers(folder: string, state: DemoState): Promis
   }
 }
 
-/** Configures the servers as endpoints with pinned host keys. Skips those that are up to date. */
+/** Configures the servers as endpoints with accepted host keys. Skips those that are up to date. */
 export async function configureDemoEndpoints(
   { commands, sql }: Installation,
   state: DemoState,

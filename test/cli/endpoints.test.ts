@@ -132,7 +132,7 @@ describeWithPostgres('waybill endpoints', () => {
     expect(refused.stderr).toMatch(/No password was sent/);
     const accepted = await cli.run(['endpoints', 'test', 'bank', '--accept-host-key']);
     expect(accepted.code).toBe(0);
-    expect(accepted.stdout).toMatch(/pinned from now on/);
+    expect(accepted.stdout).toMatch(/accepted from now on/);
     expect(accepted.stdout).toMatch(/^ok +list .*has 1 entry$/m);
     expect(accepted.stdout).toMatch(/^ok +remove .*the probe file is gone$/m);
     expect((await cli.run(['endpoints', 'test', 'bank', '--json'])).json()).toMatchObject([

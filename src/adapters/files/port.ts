@@ -215,7 +215,7 @@ export interface Peer {
    * there is none (plain http).
    */
   fingerprint: string | null;
-  /** True if it is the pinned host key, or if the certificate verifies. */
+  /** True if it is an accepted host key, or if the certificate verifies. */
   trusted: boolean;
   /** Why the server is not trusted, as text; null when trusted. */
   reason: string | null;

@@ -270,7 +270,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
       config: { scope: 'admin' },
       schema: {
         operationId: 'acceptHostKey',
-        summary: 'Pin a host key of an SFTP endpoint',
+        summary: 'Accept a host key of an SFTP endpoint',
         description:
           'The host key that you have compared. One of `announced_host_keys` is accepted beside ' +
           'the others. Any other takes their place: it is rejected if the server now presents ' +
@@ -280,7 +280,7 @@ export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         querystring: noQuery,
         body: requests.hostKeyRequest,
-        response: responses({ 200: ['The host key is pinned', answers.endpoint] }, [
+        response: responses({ 200: ['The host key is accepted', answers.endpoint] }, [
           ...WITH_BODY,
           ...WITH_IDEMPOTENCY_KEY,
           'not_found',

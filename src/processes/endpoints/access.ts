@@ -92,7 +92,7 @@ export async function openLister(vault: Vault, endpoint: Endpoint): Promise<List
 }
 
 /**
- * Pins the host key that an administrator has approved, if the verified server has announced it or
+ * Accepts the host key that an administrator has compared, if the verified server has announced it or
  * if the server presents it now. Throws `validation_failed` if the server presents another key,
  * `endpoint_failed` if it is unreachable.
  */

@@ -72,7 +72,7 @@ export function EndpointPage() {
       {error && <ProblemNotice error={error} retry={reload} />}
       <HealthCard endpoint={endpoint} />
       <NewHostKeys endpoint={endpoint} onAccept={accept} />
-      <TestPanel test={test} pinned={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
+      <TestPanel test={test} accepted={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
         <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
         <div class="actions">
           <May scope="operate">

@@ -174,7 +174,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         </Form>
       </section>
       {test.state !== 'none' && (
-        <TestPanel test={test} pinned={fingerprintsIn(values)} onAccept={acceptHostKey} />
+        <TestPanel test={test} accepted={fingerprintsIn(values)} onAccept={acceptHostKey} />
       )}
     </>
   );

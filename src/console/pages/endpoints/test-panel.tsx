@@ -19,9 +19,9 @@ const STEPS: Record<TestStep['step'], string> = {
 
 interface TestPanelProps {
   test: EndpointTest;
-  /** The pinned host keys. */
-  pinned: string[];
-  /** Pins the host key that the server sent. */
+  /** The accepted host keys. */
+  accepted: string[];
+  /** Accepts the host key that the server sent. */
   onAccept: (fingerprint: string) => Promise<unknown>;
   /** Content above the steps. */
   children?: ComponentChildren;
@@ -30,7 +30,7 @@ interface TestPanelProps {
 /** Shows the steps of a test as they arrive, and what is wrong and how to fix it. */
 export function TestPanel({
   test: { state, steps, result },
-  pinned,
+  accepted,
   onAccept,
   children,
 }: TestPanelProps) {
@@ -63,7 +63,7 @@ export function TestPanel({
         <div class="notice warning" role="status">
           <p>
             <strong>
-              {pinned.length === 0
+              {accepted.length === 0
                 ? 'No host key is accepted yet.'
                 : 'The server shows a host key that is not accepted.'}
             </strong>{' '}
@@ -73,14 +73,14 @@ export function TestPanel({
           <May scope="admin">
             <ConfirmButton
               label="Accept host key"
-              kind={pinned.length === 0 ? 'plain' : 'danger'}
+              kind={accepted.length === 0 ? 'plain' : 'danger'}
               title="Is this the server’s host key?"
               onConfirm={() => onAccept(result.fingerprint as string)}
             >
               <p>
                 <code>{result.fingerprint}</code>
               </p>
-              {pinned.map((key) => (
+              {accepted.map((key) => (
                 <p key={key}>
                   Accepted so far: <code>{key}</code>
                 </p>
