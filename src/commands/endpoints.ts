@@ -6,8 +6,13 @@ import {
   hasCredentials,
 } from '../contract/endpoints/requests.ts';
 import type { Bandwidth } from '../domain/bandwidth.ts';
-import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoint.ts';
-import * as endpoint from '../domain/endpoint.ts';
+import {
+  type ConnectivityLost,
+  type Endpoint,
+  type EndpointState,
+  hostOf,
+  type SealedCredentials,
+} from '../domain/endpoint.ts';
 import { type EndpointCommand, endpointDecider } from '../domain/endpoint-decider.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import type { AnnouncedHostKey } from '../domain/host-keys.ts';
@@ -207,7 +212,7 @@ export function pauseEndpoint(
   endpointId: string,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return command(deps, endpointId, { type: 'pause' }, cause);
+  return changeEndpoint(deps, endpointId, { type: 'pause' }, cause);
 }
 
 export function resumeEndpoint(
@@ -215,7 +220,7 @@ export function resumeEndpoint(
   endpointId: string,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return command(deps, endpointId, { type: 'resume' }, cause);
+  return changeEndpoint(deps, endpointId, { type: 'resume' }, cause);
 }
 
 /** Accepts a host key that an administrator has compared: see `EndpointCommand`. */
@@ -225,7 +230,7 @@ export function acceptHostKey(
   hostKeySha256: string,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return command(
+  return changeEndpoint(
     deps,
     endpointId,
     { type: 'accept_host_key', host_key_sha256: hostKeySha256 },
@@ -240,7 +245,7 @@ export function limitBandwidth(
   bandwidth: Bandwidth | null,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return command(deps, endpointId, { type: 'limit_bandwidth', bandwidth }, cause);
+  return changeEndpoint(deps, endpointId, { type: 'limit_bandwidth', bandwidth }, cause);
 }
 
 /**
@@ -269,19 +274,19 @@ export async function announceHostKeys(
 export function loseConnectivity(
   deps: CommandDeps,
   { endpoint_id, name, settings }: Endpoint,
-  outage: { lastSuccessAt: string | null; error: endpoint.ConnectivityLost['error'] },
+  outage: { lastSuccessAt: string | null; error: ConnectivityLost['error'] },
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
   const data = {
     endpoint_id,
     name,
     protocol: settings.protocol,
-    host: endpoint.hostOf(settings),
+    host: hostOf(settings),
     last_success_at: outage.lastSuccessAt,
     detected_at: new Date().toISOString(),
     error: outage.error,
   };
-  return command(deps, endpoint_id, { type: 'lose_connectivity', data }, cause);
+  return changeEndpoint(deps, endpoint_id, { type: 'lose_connectivity', data }, cause);
 }
 
 /** Records that an outage is over. Does nothing if there is none. */
@@ -290,7 +295,7 @@ export function restoreConnectivity(
   endpointId: string,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return command(
+  return changeEndpoint(
     deps,
     endpointId,
     { type: 'restore_connectivity', now: new Date().toISOString() },
@@ -323,17 +328,18 @@ export async function removeEndpoint(
   await deps.waitFor('catalog', position);
 }
 
-async function command(
+/** Carries out a command and waits for the catalog. Throws `not_found` for a removed endpoint. */
+async function changeEndpoint(
   deps: CommandDeps,
   endpointId: string,
-  request: EndpointCommand,
+  command: EndpointCommand,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
   const { state, ...handled } = await handle(
     deps.store,
     endpointDecider,
     streamName('endpoint', endpointId),
-    request,
+    command,
     cause,
     { unless: ofRequest(cause) },
   );

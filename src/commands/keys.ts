@@ -2,8 +2,7 @@ import type { KeyRequest } from '../contract/keys.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import type * as key from '../domain/key.ts';
-import { keyDecider } from '../domain/key.ts';
+import { type Key, type KeyCreated, type KeyState, keyDecider } from '../domain/key.ts';
 import { ROLE_SCOPES } from '../domain/role.ts';
 import { streamName } from '../domain/streams.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
@@ -16,7 +15,7 @@ export interface CreatedKey {
   id: string;
   /** Shown once; not stored. */
   key: string;
-  state: key.Key;
+  state: Key;
   /** False if another attempt has created the key. Then `key` is not its secret. */
   isNew: boolean;
 }
@@ -36,7 +35,7 @@ export async function createKey(
   const secret = newApiKey();
   const { id = newId('key', now) } = options;
   const { role, scopes = [] } = request;
-  const data: key.KeyCreated = {
+  const data: KeyCreated = {
     key_id: id,
     account_id: request.account,
     name: request.name,
@@ -60,7 +59,7 @@ export async function createKey(
   return { id, key: secret, state: existing(state), isNew: events.length > 0 };
 }
 
-function existing(state: key.KeyState): key.Key {
+function existing(state: KeyState): Key {
   if (state.status === 'none') throw notFound('key');
   return state;
 }

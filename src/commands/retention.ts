@@ -8,7 +8,7 @@ import { type Cause, chain } from './handle.ts';
 /** Largest record. A thousand of them fit into the memory of a consumer. */
 const RECORD_BYTES = 32 * 1_024;
 /** Records of one append. An EventStoreDB takes 1 MiB at a time. */
-const APPENDED = 16;
+const AT_ONCE = 16;
 
 /**
  * Appends the records that these transfers leave the log. `after` is a revision of the stream that
@@ -27,8 +27,8 @@ export async function appendRecords(
   const last: StoredEvent | undefined = (await store.read(RETENTION, after ?? 0)).at(-1);
   const chained = chain(records, last ?? null, cause, null, undefined);
   let expected = last?.revision ?? -1;
-  for (let i = 0; i < chained.length; i += APPENDED) {
-    const some = chained.slice(i, i + APPENDED);
+  for (let i = 0; i < chained.length; i += AT_ONCE) {
+    const some = chained.slice(i, i + AT_ONCE);
     await store.append(RETENTION, expected < 0 ? 'no_stream' : expected, some).catch(translate);
     expected += some.length;
   }

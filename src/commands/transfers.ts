@@ -74,8 +74,8 @@ export function setPriority(
   priority: Priority,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  const request = { type: 'set_priority', priority, now: now() } as const;
-  return handleTransfer(deps, transferId, request, cause, { unless: ofRequest(cause) });
+  const command = { type: 'set_priority', priority, now: now() } as const;
+  return handleTransfer(deps, transferId, command, cause, { unless: ofRequest(cause) });
 }
 
 /**
@@ -215,7 +215,7 @@ export function recordAfter(
 export async function handleTransfer(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
-  request: TransferCommand,
+  command: TransferCommand,
   cause: Cause,
   options: HandleOptions<TransferState> = {},
 ): Promise<Handled<Transfer>> {
@@ -224,7 +224,7 @@ export async function handleTransfer(
     deps.store,
     transferDecider,
     stream,
-    request,
+    command,
     cause,
     options,
   );

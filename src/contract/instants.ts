@@ -18,7 +18,7 @@ export type Edge = 'start' | 'end';
  * an ISO instant with milliseconds; for a date, its first or last millisecond. Returns null for
  * other text and for impossible dates.
  */
-export function parseLimit(text: string, edge: Edge): string | null {
+function parseLimit(text: string, edge: Edge): string | null {
   if (!DATE.test(text)) return parseTime(text, edge);
   if (!isCalendarDay(text)) return null;
   const start = Date.parse(text);

@@ -34,7 +34,7 @@ export type AccessEvent =
   | Event<'access.receipt_read', { transfer_id: string }>
   | Event<'access.sign_in_failed', SignInFailed>;
 
-export const isAccessEvent = eventGuard<AccessEvent>({
+const isAccessEvent = eventGuard<AccessEvent>({
   'access.exported': true,
   'access.history_read': true,
   'access.receipt_read': true,

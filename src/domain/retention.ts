@@ -59,7 +59,7 @@ function isCovered({ checkpoint, transfers }: RetentionRecorded): boolean {
   return transfers.every(({ events }) => events.every(({ index }) => index < checkpoint.size));
 }
 
-export const isRetentionEvent = eventGuard<RetentionEvent>({
+const isRetentionEvent = eventGuard<RetentionEvent>({
   'log.retention_recorded': true,
   'log.retention_completed': true,
 });

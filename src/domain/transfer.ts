@@ -184,7 +184,7 @@ const TRANSITIONS: Record<
   'transfer.source_kept': { from: ['completed'], to: null },
 };
 
-export const isTransferEvent = eventGuard<TransferEvent>(TRANSITIONS);
+const isTransferEvent = eventGuard<TransferEvent>(TRANSITIONS);
 
 /** Returns true if a transfer with this status has ended, so that its status stays. */
 export function isEnded({ status }: { status: TransferState['status'] }): boolean {

@@ -58,7 +58,7 @@ export function parseVerifierKey(text: string): { name: string; publicKey: KeyOb
 }
 
 /** Returns the line that signs a text, without its line feed. */
-export function signatureLine(text: string, name: string, privateKey: KeyObject): string {
+function signatureLine(text: string, name: string, privateKey: KeyObject): string {
   const publicKey = createPublicKey(privateKey.export({ format: 'pem', type: 'pkcs8' }));
   const signature = sign(null, Buffer.from(text), privateKey);
   const content = Buffer.concat([Buffer.from(keyIdOf(name, publicKey), 'hex'), signature]);
