@@ -2,10 +2,10 @@ import { createPublicKey } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { headOfNote } from '../../src/domain/proof/checkpoint.ts';
 import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts';
-import { verifyConsistency } from '../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../src/domain/proof/receipt.ts';
 import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { startApi, type TestApi } from '../support/api.ts';
+import { verifyConsistency } from '../support/consistency.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 const BODY = {

@@ -7,7 +7,6 @@ import {
   consistencyRanges,
   inclusionRanges,
   rootOfInclusion,
-  verifyConsistency,
 } from '../../../src/domain/proof/proofs.ts';
 import {
   extendTiles,
@@ -18,6 +17,7 @@ import {
   type Tile,
   tilesOf,
 } from '../../../src/domain/proof/tiles.ts';
+import { verifyConsistency } from '../../support/consistency.ts';
 
 /** The leaves and roots of the reference implementation of Certificate Transparency. */
 const LEAVES = [

@@ -8,11 +8,11 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
-import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
+import { verifyConsistency } from '../../support/consistency.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
 import {
   CAUSE,

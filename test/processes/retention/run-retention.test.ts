@@ -11,7 +11,6 @@ import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
-import { verifyConsistency } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { type RemovedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
 import { RETENTION } from '../../../src/domain/streams.ts';
@@ -31,6 +30,7 @@ import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
 import { createCli } from '../../support/cli.ts';
+import { verifyConsistency } from '../../support/consistency.ts';
 import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
 import {
   CAUSE,

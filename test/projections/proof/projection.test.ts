@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../../src/domain/event.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { type Hash, leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
-import { rootOfInclusion, verifyConsistency } from '../../../src/domain/proof/proofs.ts';
+import { rootOfInclusion } from '../../../src/domain/proof/proofs.ts';
 import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts';
 import { CHECKPOINTS } from '../../../src/domain/streams.ts';
 import { proofProjection } from '../../../src/projections/proof/projection.ts';
@@ -17,6 +17,7 @@ import {
   rootAt,
 } from '../../../src/projections/proof/tiles.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { verifyConsistency } from '../../support/consistency.ts';
 import { createLog } from '../../support/histories.ts';
 import {
   createTestDatabase,
