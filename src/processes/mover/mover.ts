@@ -5,7 +5,7 @@
  * Six loops run side by side:
  * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
  *   because one statement for many costs as much as a statement for one.
- * - `keepLeases` renews every claim each second and saves the progress of the attempts.
+ * - `keepLeases` renews every claim each second and saves the progress of the attempts (leases.ts).
  * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
  * - `runAfterSteps` takes the steps after transfers (after/worker.ts).
@@ -50,18 +50,19 @@ import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { runAfterSteps } from '../after/worker.ts';
 import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
-import { JOBS_CHANNEL, renewJobs } from '../dispatch/table.ts';
+import { JOBS_CHANNEL } from '../dispatch/table.ts';
 import { watchHostKeys } from '../endpoints/announced-keys.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
-import { type Attempt, type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
 import { cleanUp } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
-import { type MoverReport, removeMover, reportMover } from './live-movers.ts';
+import { CUT_OFF_MS, keepLeases, type RunningAttempt } from './leases.ts';
+import { removeMover, reportMover } from './live-movers.ts';
 import { createSlots } from './slots.ts';
 import type { Catalog } from './targets.ts';
 import { untilAnswered } from './until-answered.ts';
@@ -85,12 +86,6 @@ const SMALL_MS = 1_000;
 const GATHER_SLOTS_MS = 15;
 /** How long to wait for more due transfers after a claim. */
 const GATHER_DUE_MS = 5;
-/** How often to renew leases and save progress. A lease lasts 30 s. */
-const RENEW_MS = 1_000;
-/** The longest wait for a renewal. The next one then uses another connection. */
-const ANSWER_WITHIN_MS = 3_000;
-/** An attempt stops after this long without a renewal, well before another mover may take over. */
-const CUT_OFF_MS = 20_000;
 /** How long a shutdown waits for an unavailable store, after the grace time. */
 const STORES_BACK_WITHIN_MS = 5_000;
 /** Weight of the newest transfer in the mean duration, which estimates use. */
@@ -142,7 +137,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     size > SMALL_FILE_BYTES ? hashThread.create() : createInlineHasher();
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const slots = createSlots(deps.slots);
-  const attempts = new Map<string, { attempt: Attempt; startedAt: number; renewedAt: number }>();
+  const attempts = new Map<string, RunningAttempt>();
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
   signal.addEventListener('abort', wakeUp.wake);
@@ -227,46 +222,12 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
       await wakeUp.wait(left);
   }
 
-  /** Runs beside the claim loop until every attempt has ended, also in the grace time. */
-  async function keepLeases(): Promise<void> {
-    while (!signal.aborted || attempts.size > 0) {
-      await Promise.race([renewAll(), sleep(ANSWER_WITHIN_MS, undefined, { ref: false })]);
-      for (const { attempt, renewedAt } of attempts.values()) {
-        if (performance.now() - renewedAt > CUT_OFF_MS) attempt.stop('lease_lost');
-      }
-      await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
-        () => undefined,
-      );
-    }
-  }
-
-  /** Never rejects. A late answer counts from the time of its request. */
-  async function renewAll(): Promise<void> {
-    const now = performance.now();
-    const renewals = [...attempts.values()].map(({ attempt }) => ({
-      ...attempt.claim,
-      figures: attempt.figures(),
-    }));
-    try {
-      const active = attempts.size;
-      await report({ processId, slots: slots.total, active, meanDurationMs: meanMs });
-      if (renewals.length === 0) return;
-      const held = await renewJobs(deps.sql, renewals);
-      for (const { claimId } of renewals) {
-        const entry = attempts.get(claimId);
-        if (entry && held.has(claimId)) entry.renewedAt = Math.max(entry.renewedAt, now);
-        else entry?.attempt.stop('lease_lost');
-      }
-    } catch (error) {
-      deps.logger.warn({ err: error }, 'leases could not be renewed');
-    }
-  }
-
   /** Takes the bytes out before it waits: the next report may begin before this one has ended. */
-  async function report(status: Omit<MoverReport, 'movedBytes'>): Promise<void> {
+  async function report(): Promise<void> {
     const movedBytes = unreported;
     unreported = 0;
-    await reportMover(deps.sql, { ...status, movedBytes }).catch((error: unknown) => {
+    const status = { slots: slots.total, active: attempts.size, meanDurationMs: meanMs };
+    await reportMover(deps.sql, { processId, ...status, movedBytes }).catch((error: unknown) => {
       unreported += movedBytes;
       throw error;
     });
@@ -288,7 +249,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   const renewing = Promise.all([
-    keepLeases(),
+    keepLeases({ ...deps, attempts, report }, signal),
     keepLimits(bandwidth, signal, () => attempts.size > 0),
   ]);
   const cleaning = runCleanUps();
