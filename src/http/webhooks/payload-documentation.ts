@@ -15,7 +15,7 @@ const SUMMARIES: Record<PayloadType, string> = {
   'transfer.source_kept': 'The source of a completed transfer is kept, for a reason',
   'batch.completed': 'The last transfer of a batch ends',
   'flow.run_completed': 'The last file of a run of a flow ends',
-  'flow.run_failed': 'A folder of a flow cannot be listed; once for each reason',
+  'flow.run_failed': 'A folder of a flow cannot be listed. Sent once for each reason',
   'flow.recovered': 'The folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
   'key.expiring_soon': 'An API key of the account expires within 7 days',
