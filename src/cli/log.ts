@@ -1,74 +1,72 @@
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
-import pino, { type Logger } from 'pino';
-import { isStoreUnavailable } from '../adapters/unavailable.ts';
-import { reasonOf } from '../domain/errors.ts';
+import type { Command } from 'commander';
+import { ensureSigningKey, rotateSigningKey } from '../commands/log.ts';
+import { toCheckpoint } from '../contract/proof.ts';
+import { originOf } from '../domain/proof/checkpoint.ts';
+import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
+import { listSigningKeys } from '../projections/proof/queries.ts';
+import { foldLog } from './fold-log.ts';
+import { addLogCopyCommand } from './log-copy.ts';
+import { note, print, printFacts, printJson, write } from './output.ts';
+import { operator, withInstallation } from './session.ts';
 
-/** Maximum size of the lines that wait for a blocked stdout. Further lines are dropped. */
-const WAITING_BYTES = 4 << 20;
-/** How long the process waits for a blocked stdout before it exits. */
-const FLUSH_MS = 2_000;
-
-/** How log lines show an error: with its stack, unless a store of ours was just not available. */
-export const serializers = {
-  err: (error: Error) =>
-    isStoreUnavailable(error)
-      ? { type: error.name, message: reasonOf(error) }
-      : pino.stdSerializers.err(error),
-};
-
-export interface StdoutLog {
-  logger: Logger;
-  /** Resolves when stdout has taken all lines, or after two seconds. */
-  flushed(): Promise<void>;
+interface Json {
+  json?: boolean;
 }
 
-/**
- * Creates a logger that writes to stdout, for a supervisor to collect. While stdout is blocked,
- * lines wait in memory, up to a limit. Further lines are dropped. A warning counts them when stdout
- * takes lines again. pino's own destination is not used: it writes to the file descriptor, and a
- * blocked write would hold a thread and the exit of the process.
- */
-export function stdoutLog(level: string): StdoutLog {
-  const { stdout } = process;
-  let dropped = 0;
-  let corked = false;
-  function uncork(): void {
-    if (!corked) return;
-    corked = false;
-    stdout.uncork();
-  }
-  const logger = pino(
-    { level, serializers },
-    {
-      write(line) {
-        if (stdout.writableLength > WAITING_BYTES) {
-          dropped++;
-          return;
+export function addLogCommands(program: Command): void {
+  const log = program
+    .command('log')
+    .description('sign the log, for auditors, and copy it to the other engine');
+
+  addLogCopyCommand(log);
+
+  log
+    .command('keys')
+    .description('show the public keys that sign checkpoints, and since when')
+    .option('--json', 'one JSON document, as the API answers')
+    .action(({ json }: Json) =>
+      withInstallation(async (installation) => {
+        await ensureSigningKey(installation, operator());
+        await foldLog(installation);
+        const keys = await listSigningKeys(installation.sql);
+        const origin = originOf(installation.logId);
+        if (json) return printJson({ origin, data: keys });
+        for (const { key_id, since, until, public_key, signed_by_previous } of keys) {
+          await printFacts({ origin, key_id, since, until });
+          if (signed_by_previous === false) note('The key before it was lost and did not sign it.');
+          await print(public_key);
         }
-        // The lines of a turn of the event loop share a write.
-        if (!corked) {
-          corked = true;
-          stdout.cork();
-          setImmediate(uncork);
-        }
-        stdout.write(line);
-      },
-    },
-  );
-  process.once('exit', uncork);
-  stdout.on('drain', () => {
-    if (dropped === 0) return;
-    const lines = dropped;
-    dropped = 0;
-    logger.warn({ dropped_lines: lines }, 'log lines were dropped while stdout was blocked');
-  });
-  return {
-    logger,
-    async flushed() {
-      uncork();
-      if (stdout.writableLength === 0) return;
-      await Promise.race([once(stdout, 'drain'), sleep(FLUSH_MS)]).catch(() => undefined);
-    },
-  };
+      }),
+    );
+
+  log
+    .command('checkpoint')
+    .description('sign everything that the log holds now, and print the signed note')
+    .option('--json', 'one JSON document, as the API answers')
+    .action(({ json }: Json) =>
+      withInstallation(async (installation) => {
+        await foldLog(installation);
+        const signed = await checkpointNow(installation, operator());
+        if (json) return printJson(toCheckpoint(signed));
+        await write(signed.note);
+      }),
+    );
+
+  log
+    .command('rotate-key')
+    .description('replace the key that signs checkpoints; the old key signs the new one')
+    .option('--lost', 'for an old private key that cannot be read: auditors must trust the new key')
+    .option('--json', 'one JSON document')
+    .action(({ lost = false, json }: Json & { lost?: boolean }) =>
+      withInstallation(async (installation) => {
+        const { key_id, public_key, since, statement } = await rotateSigningKey(
+          installation,
+          operator(),
+          { lost },
+        );
+        if (json) return printJson({ key_id, public_key, since, statement });
+        await printFacts({ key_id, since });
+        await print(public_key);
+      }),
+    );
 }

@@ -26,7 +26,7 @@ const COMMANDS: Record<string, () => Promise<AddTo>> = {
   webhooks: async () => (await import('./webhooks.ts')).addWebhookCommands,
   projections: async () => (await import('./projections.ts')).addProjectionCommands,
   audit: async () => (await import('./audit.ts')).addAuditCommands,
-  log: async () => (await import('./log-commands.ts')).addLogCommands,
+  log: async () => (await import('./log.ts')).addLogCommands,
   receipt: async () => (await import('./receipt.ts')).addReceiptCommands,
   retention: async () => (await import('./retention.ts')).addRetentionCommands,
   vault: async () => (await import('./vault.ts')).addVaultCommands,

@@ -4,7 +4,7 @@ import type { Cause } from '../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../config.ts';
 import { newId } from '../domain/ids.ts';
 import { type Installation, openInstallation } from '../installation.ts';
-import { serializers } from './log.ts';
+import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
 
 /** Reads the settings. `logLevel` applies if none is set. */
