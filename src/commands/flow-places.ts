@@ -7,7 +7,7 @@ import { fieldError } from '../domain/errors.ts';
 import type { FlowReady, FlowSettings, FlowSource } from '../domain/flow.ts';
 import { destinationOf } from '../domain/flow-template.ts';
 import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfer-route.ts';
-import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import { encodePath, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 
 /** The settings that say where a flow reads and writes. */
@@ -38,7 +38,7 @@ export async function checkPlaces(
 function urisIn({ source, name, destination_uri }: Places, path: string) {
   const values = { flow: name, path, at: new Date(), time_zone: 'UTC' };
   return {
-    source_uri: source.uri + path.split('/').map(encodeURIComponent).join('/'),
+    source_uri: source.uri + encodePath(path),
     destination_uri: destinationOf(destination_uri, values),
   };
 }

@@ -1,6 +1,6 @@
 import type { After, MoveSource } from './after.ts';
 import { fieldError } from './errors.ts';
-import { parseTransferUri } from './uri.ts';
+import { encodePath, parseTransferUri } from './uri.ts';
 
 /** Returns the URI of the marker of a destination. */
 export function markerOf(destination: string, { destination_marker }: After): string | null {
@@ -9,8 +9,7 @@ export function markerOf(destination: string, { destination_marker }: After): st
 
 /** Returns the URI of a file in the folder that the source moves to. `name` is not encoded. */
 export function movedTo(source: string, { move_to }: MoveSource, name: string): string {
-  const below = (move_to + name).split('/').map(encodeURIComponent).join('/');
-  return source.slice(0, source.lastIndexOf('/') + 1) + below;
+  return source.slice(0, source.lastIndexOf('/') + 1) + encodePath(move_to + name);
 }
 
 /** Throws `validation_failed` if a step would write to the source or to the destination. */

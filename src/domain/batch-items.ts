@@ -9,7 +9,7 @@ import {
 } from './batch.ts';
 import type { TransferCreated } from './transfer.ts';
 import { optionsOf } from './transfer-options.ts';
-import { placesOf } from './uri.ts';
+import { encodePath, placesOf } from './uri.ts';
 
 /**
  * Largest page, in bytes of JSON, unless a single item is larger. A consumer reads up to a thousand
@@ -136,6 +136,6 @@ export function urisOf(
   { source_uri, destination_uri }: Pick<BatchFolder, 'source_uri' | 'destination_uri'>,
   path: string,
 ): { source_uri: string; destination_uri: string } {
-  const encoded = path.split('/').map(encodeURIComponent).join('/');
+  const encoded = encodePath(path);
   return { source_uri: source_uri + encoded, destination_uri: destination_uri + encoded };
 }

@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import { parseTransferUri } from './uri.ts';
+import { encodePath, parseTransferUri } from './uri.ts';
 
 /** What a template is filled with. */
 export interface TemplateValues {
@@ -32,19 +32,15 @@ export function destinationOf(template: string, values: TemplateValues): string 
 }
 
 function fillIn(name: string, { flow, path, at, time_zone }: TemplateValues): string {
-  const segments = path.split('/').map(encodeURIComponent);
   switch (name) {
     case 'path':
-      return segments.join('/');
+      return encodePath(path);
     case 'name':
-      return segments.at(-1) as string;
+      return encodePath(path.slice(path.lastIndexOf('/') + 1));
     case 'flow':
       return encodeURIComponent(flow);
     default:
-      return dateIn(name.slice('date:'.length), at, time_zone)
-        .split('/')
-        .map(encodeURIComponent)
-        .join('/');
+      return encodePath(dateIn(name.slice('date:'.length), at, time_zone));
   }
 }
 

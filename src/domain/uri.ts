@@ -113,6 +113,11 @@ function decode(text: string, field: string): string {
   }
 }
 
+/** Returns a path as a URI has it. Throws URIError for one that is not valid Unicode. */
+export function encodePath(path: string): string {
+  return path.split('/').map(encodeURIComponent).join('/');
+}
+
 /** Returns the last segment of the path; empty if the URI ends in a slash. */
 export function fileName(uri: TransferUri): string {
   return uri.path.slice(uri.path.lastIndexOf('/') + 1);

@@ -6,7 +6,7 @@ import { parseDuration } from '../../domain/durations.ts';
 import { type Flow, fileKey, type ListingError } from '../../domain/flow.ts';
 import { destinationOf } from '../../domain/flow-template.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/transfer-route.ts';
-import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
+import { encodePath, matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { type KnownFile, knownFiles } from '../../projections/flows/queries.ts';
 import { findFiles } from '../batches/folder.ts';
 import { toItem } from '../batches/listing.ts';
@@ -156,7 +156,7 @@ function isOlder(marker: FileEntry, file: FileEntry | undefined): boolean {
 
 /** Returns the URI of a file. Throws for a name that is not valid Unicode: it has none. */
 function sourceUriOf({ source }: Flow, path: string): string {
-  return source.uri + path.split('/').map(encodeURIComponent).join('/');
+  return source.uri + encodePath(path);
 }
 
 /** Returns the version of a file, and its name in the read model. */
