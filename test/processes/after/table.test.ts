@@ -110,7 +110,7 @@ describeWithPostgres('the steps after transfers', () => {
     const [paused, held] = [await configure('paused'), await configure('held')];
     await pauseEndpoint(commands, paused, CAUSE);
     await commands.catchUp('catalog');
-    const configured = await findEndpoint(sql, held);
+    const configured = await findEndpoint(installation, held);
     await holdSignIn(sql, configured as NonNullable<typeof configured>);
     await add(paused);
     await add(held);
