@@ -46,7 +46,7 @@ export interface ChainVerifier {
   check(event: StoredEvent): CheckedEvent;
   /** Returns the number of streams seen so far. */
   streams(): number;
-  /** Returns the streams that may continue, by name: all but those of ended transfers. */
+  /** Returns the streams that may continue, by name: no ended transfers and batches. */
   open(): ReadonlyMap<string, CheckedStream>;
 }
 
@@ -101,9 +101,11 @@ export function createChainVerifier(
   };
 }
 
-/** Returns true for the last event of a transfer: its end, or the last step after it. */
+/** Returns true for the end of a batch or transfer, or the last step after the transfer. */
 function isLast({ stream, type }: StoredEvent, state: CheckedStream['state']): boolean {
-  if (parseStream(stream).kind !== 'transfer') return false;
+  const { kind } = parseStream(stream);
+  if (kind === 'batch') return type === 'batch.completed';
+  if (kind !== 'transfer') return false;
   return state === null ? endsTransfer(type) : isClosed(state as TransferState);
 }
 

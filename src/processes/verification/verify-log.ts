@@ -11,8 +11,8 @@
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
  * Memory holds the last state of each stream, one batch of events, and the right edge of the tree.
- * It holds no ended transfers, which are nearly all of the log. `save` gets its content, and a later
- * run continues with it.
+ * It holds no ended transfers and batches, which are nearly all of the log. `save` gets its content,
+ * and a later run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -23,7 +23,7 @@ import { hashOfLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import { parseStream } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
-import { isRecorded } from '../../projections/retention/retained-transfers.ts';
+import { isRecorded } from '../../projections/retention/removed-transfers.ts';
 import { countShown, shownTransfers } from '../../projections/transfers/shown.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
@@ -142,6 +142,7 @@ export async function verifyLog(
   const from = position === 0n ? null : position;
   const removed = createRemovedLeaves(store, from);
   for await (const batch of readLog(store, { from, batchSize })) {
+    /** Transfers that have ended. */
     const ended = new Map<string, CheckedStream>();
     const ends = new Map<string, bigint>();
     /** Transfers that are about to leave the log. */
@@ -161,7 +162,7 @@ export async function verifyLog(
         events++;
         const checked = verifier.check(leaf);
         for (const problem of checked.problems) await fault(faultIn(leaf, problem));
-        if (checked.ended) ended.set(leaf.stream, checked.stream);
+        if (checked.ended && isTransfer(leaf.stream)) ended.set(leaf.stream, checked.stream);
         ends.set(leaf.stream, leaf.position);
       }
       if (checkpoints.length === 0) continue;
@@ -184,7 +185,7 @@ export async function verifyLog(
 
   const named = retained - (resume?.retained ?? 0);
   for await (const found of positionFaults(store, removedBefore, named)) await fault(found);
-  const open = [...verifier.open()].filter(([name]) => parseStream(name).kind === 'transfer');
+  const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
   if (deps.comparesApi) {
@@ -204,6 +205,10 @@ export async function verifyLog(
     agreed: checkpoints.findLast(({ size }) => size === agreed?.size) ?? null,
     comparedApi: deps.comparesApi,
   };
+}
+
+function isTransfer(stream: string): boolean {
+  return parseStream(stream).kind === 'transfer';
 }
 
 /** Yields what is wrong with the checkpoints before the log is read. They are sorted by size. */

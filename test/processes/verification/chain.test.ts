@@ -3,12 +3,22 @@ import type { StoredEvent } from '../../../src/domain/event.ts';
 import { eventHash } from '../../../src/domain/event-hash.ts';
 import { schemaVersion } from '../../../src/domain/upcast.ts';
 import { createChainVerifier } from '../../../src/processes/verification/chain.ts';
-import { keyCreated, T2, transferCreated } from '../../support/samples.ts';
+import { batchCreated, keyCreated, T2, transferCreated } from '../../support/samples.ts';
 
 const DATA: Record<string, object> = {
   'transfer.created': transferCreated({ transfer_id: 'txr_a' }),
   'transfer.queued': { reason: 'admitted' },
   'transfer.cancelled': { cancelled_at: T2 },
+  'batch.created': batchCreated(),
+  'batch.opened': { opened_at: T2 },
+  'batch.completed': {
+    batch_id: batchCreated().batch_id,
+    status: 'completed',
+    counts: { items: 0, completed: 0, failed: 0, cancelled: 0 },
+    bytes: 0,
+    created_at: T2,
+    ended_at: T2,
+  },
   'key.created': keyCreated({ key_id: 'key_b' }),
   'key.revoked': { revoked_at: T2 },
   'access.history_read': { transfer_id: 'txr_a' },
@@ -73,6 +83,19 @@ describe('createChainVerifier', () => {
     for (const event of [...transfer(), ...stream('key-key_b', ['key.created'])])
       verifier.check(event);
     expect(verifier.streams()).toBe(2);
+  });
+
+  it('forgets a batch that has ended, and finds an event after its end', () => {
+    const events = stream(`batch-${batchCreated().batch_id}`, [
+      'batch.created',
+      'batch.opened',
+      'batch.completed',
+      'batch.opened',
+    ]);
+    const verifier = createChainVerifier();
+    expect(events.slice(0, 3).flatMap((event) => verifier.check(event).problems)).toEqual([]);
+    expect(verifier.open().size).toBe(0);
+    expect(verify(events)).toEqual([expect.stringMatching(/^3: revision 0 was expected/)]);
   });
 
   it('finds changed data', () => {
