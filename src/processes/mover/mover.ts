@@ -226,7 +226,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   async function report(): Promise<void> {
     const movedBytes = unreported;
     unreported = 0;
-    const status = { slots: slots.total, active: attempts.size, meanDurationMs: meanMs };
+    const meanDurationMs = meanMs === null ? null : Math.round(meanMs);
+    const status = { slots: slots.total, active: attempts.size, meanDurationMs };
     await reportMover(deps.sql, { processId, ...status, movedBytes }).catch((error: unknown) => {
       unreported += movedBytes;
       throw error;
