@@ -6,8 +6,8 @@ import {
   pauseEndpoint,
   removeEndpoint,
   resumeEndpoint,
-  saveEndpoint,
 } from '../commands/endpoints.ts';
+import { saveEndpoint } from '../commands/save-endpoint.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
 import { addressIn, type Endpoint, hasHostKey, newHostKeysOf } from '../domain/endpoint.ts';
 import { DomainError } from '../domain/errors.ts';

@@ -12,7 +12,7 @@ import type { Installation } from '../installation.ts';
 import { lastErrorAfter } from '../processes/after/table.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
-import { throwNotFound } from '../projections/retention/retained-transfers.ts';
+import { throwNotFound } from '../projections/retention/removed-transfers.ts';
 import { readHistory } from '../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfers/queries.ts';
 import { given, recordAccess } from './access.ts';

@@ -7,7 +7,7 @@ import type { WaitingFor } from '../domain/waiting-for.ts';
 import type { Installation } from '../installation.ts';
 import { findWait } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
-import { throwNotFound } from '../projections/retention/retained-transfers.ts';
+import { throwNotFound } from '../projections/retention/removed-transfers.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from './output.ts';
 import { createProgressBar } from './progress.ts';

@@ -3,10 +3,10 @@ import { PROBLEMS } from '../contract/problems.ts';
 import type { BulkAnswer, BulkRequest } from '../contract/transfers/bulk.ts';
 import { DomainError } from '../domain/errors.ts';
 import type { Priority, Transfer } from '../domain/transfer.ts';
-import { type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
+import { createOnce, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause } from './handle.ts';
-import { createOnce, retryTransfer } from './retry.ts';
+import { retryTransfer } from './retry.ts';
 import { cancelTransfer, type KnownTransfer, loadTransfer, setPriority } from './transfers.ts';
 
 /** Transfers that are changed at once. Their appends share the writes of the log. */

@@ -2,14 +2,16 @@ import type { TransferRequest } from '../contract/transfers/requests.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import { newId } from '../domain/ids.ts';
+import { streamName } from '../domain/streams.ts';
 import type { Transfer, TransferCreated } from '../domain/transfer.ts';
 import { transferDecider } from '../domain/transfer-decider.ts';
+import { stateAsOf } from '../domain/transfer-history.ts';
 import { optionsOf } from '../domain/transfer-options.ts';
 import { routeOf } from '../domain/transfer-route.ts';
 import { placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, untouched } from './handle.ts';
-import { handleTransfer } from './transfers.ts';
+import { changeTransfer } from './transfers.ts';
 
 /** Id and time that a creation fixes before it appends. A retry after a crash uses the same ones. */
 export interface ReservedTransfer {
@@ -73,7 +75,27 @@ export async function createTransfer(
     known: untouched(transferDecider.initialState),
     remember: true,
   };
-  return handleTransfer(deps, reserved.transferId, { type: 'create', data }, cause, options);
+  return changeTransfer(deps, reserved.transferId, { type: 'create', data }, cause, options);
+}
+
+/**
+ * Creates a transfer under a reserved id, once. `repeated` means that an earlier process may have
+ * created it already: then the log decides. Returns the transfer as it was created.
+ */
+export async function createOnce(
+  { store }: Pick<CommandDeps, 'store'>,
+  reserved: ReservedTransfer,
+  repeated: boolean,
+  create: () => Promise<Handled<Transfer>>,
+): Promise<Pick<Handled<Transfer>, 'state' | 'position'>> {
+  if (!repeated) return create();
+  const stream = streamName('transfer', reserved.transferId);
+  if ((await store.read(stream)).length === 0) await create();
+  const events = await store.read(stream);
+  return {
+    state: stateAsOf(events, { revision: 0 }),
+    position: events[0]?.position ?? null,
+  };
 }
 
 /** Returns the transfer that these events create. */

@@ -1,7 +1,5 @@
-import { streamName } from '../domain/streams.ts';
 import type { Transfer } from '../domain/transfer.ts';
 import { assertRetryable } from '../domain/transfer-decider.ts';
-import { stateAsOf } from '../domain/transfer-history.ts';
 import { createTransfer, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause, Handled } from './handle.ts';
@@ -22,24 +20,4 @@ export async function retryTransfer(
   const { state } = await loadTransfer(deps, accountId, transferId);
   assertRetryable(state);
   return createTransfer(deps, accountId, state.facts, cause, reserved, transferId);
-}
-
-/**
- * Creates a transfer under reserved ids, once. `repeated` means that an earlier process may have
- * created it already: then the log decides. Returns the transfer as it was created.
- */
-export async function createOnce(
-  { store }: Pick<CommandDeps, 'store'>,
-  reserved: ReservedTransfer,
-  repeated: boolean,
-  create: () => Promise<Handled<Transfer>>,
-): Promise<Pick<Handled<Transfer>, 'state' | 'position'>> {
-  if (!repeated) return create();
-  const stream = streamName('transfer', reserved.transferId);
-  if ((await store.read(stream)).length === 0) await create();
-  const events = await store.read(stream);
-  return {
-    state: stateAsOf(events, { revision: 0 }),
-    position: events[0]?.position ?? null,
-  };
 }

@@ -55,7 +55,7 @@ export function cancelTransfer(
   cause: Cause,
   known?: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return handleTransfer(
+  return changeTransfer(
     deps,
     transferId,
     { type: 'cancel', now: now() },
@@ -75,7 +75,7 @@ export function setPriority(
   cause: Cause,
 ): Promise<Handled<Transfer>> {
   const command = { type: 'set_priority', priority, now: now() } as const;
-  return handleTransfer(deps, transferId, command, cause, { unless: ofRequest(cause) });
+  return changeTransfer(deps, transferId, command, cause, { unless: ofRequest(cause) });
 }
 
 /**
@@ -89,7 +89,7 @@ export async function abortTransfer(
   cause: Cause,
 ): Promise<Handled<Transfer>> {
   const figures = await deps.progressOf(transferId);
-  return handleTransfer(deps, transferId, { type: 'abort', now: now(), figures }, cause);
+  return changeTransfer(deps, transferId, { type: 'abort', now: now(), figures }, cause);
 }
 
 export function admitTransfer(
@@ -97,7 +97,7 @@ export function admitTransfer(
   transferId: string,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  return handleTransfer(deps, transferId, { type: 'admit' }, cause, { remember: true });
+  return changeTransfer(deps, transferId, { type: 'admit' }, cause, { remember: true });
 }
 
 export interface StartAttempt {
@@ -122,7 +122,7 @@ export function startTransfer(
     source_endpoint: start.source,
     destination_endpoint: start.destination,
   };
-  return handleTransfer(deps, transferId, { type: 'start', data }, cause);
+  return changeTransfer(deps, transferId, { type: 'start', data }, cause);
 }
 
 export type Outcome =
@@ -154,7 +154,7 @@ export function endAttempt(
   cause: Cause,
   started?: Handled<Transfer>,
 ): Promise<Handled<Transfer>> {
-  return handleTransfer(
+  return changeTransfer(
     deps,
     transferId,
     toCommand(claimId, outcome),
@@ -203,7 +203,7 @@ export function recordAfter(
   cause: Cause,
   known: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return handleTransfer(deps, transferId, { type: 'record_after', event, now: now() }, cause, {
+  return changeTransfer(deps, transferId, { type: 'record_after', event, now: now() }, cause, {
     known,
   });
 }
@@ -212,7 +212,7 @@ export function recordAfter(
  * Loads a transfer, carries out a command and appends what follows. Throws `not_found` if it then
  * has no event, and what the decider throws.
  */
-export async function handleTransfer(
+export async function changeTransfer(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
   command: TransferCommand,

@@ -6,8 +6,8 @@ import {
   pauseEndpoint,
   removeEndpoint,
   resumeEndpoint,
-  saveEndpoint,
 } from '../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';

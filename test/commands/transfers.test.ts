@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
-import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import {
   abortTransfer,
   admitTransfer,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
-import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { parseConfig } from '../../src/config.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream';
 import pino from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { saveEndpoint } from '../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { freePort } from '../support/free-port.ts';

@@ -1,14 +1,9 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import {
-  createEndpoint,
-  pauseEndpoint,
-  removeEndpoint,
-  resumeEndpoint,
-  updateEndpoint,
-} from '../../commands/endpoints.ts';
+import { pauseEndpoint, removeEndpoint, resumeEndpoint } from '../../commands/endpoints.ts';
 import type { Handled } from '../../commands/handle.ts';
+import { createEndpoint, updateEndpoint } from '../../commands/save-endpoint.ts';
 import * as answers from '../../contract/endpoints/answers.ts';
 import * as requests from '../../contract/endpoints/requests.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';

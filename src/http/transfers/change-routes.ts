@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { changeTransfers, reserveBulk } from '../../commands/bulk.ts';
-import { reserveTransfer } from '../../commands/create-transfer.ts';
-import { createOnce, retryTransfer } from '../../commands/retry.ts';
+import { createOnce, reserveTransfer } from '../../commands/create-transfer.ts';
+import { retryTransfer } from '../../commands/retry.ts';
 import { loadTransfer, setPriority } from '../../commands/transfers.ts';
 import * as answers from '../../contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer, bulkRequest } from '../../contract/transfers/bulk.ts';

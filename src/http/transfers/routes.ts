@@ -3,9 +3,13 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
-import { createTransfer, reserveTransfer, transferOf } from '../../commands/create-transfer.ts';
+import {
+  createOnce,
+  createTransfer,
+  reserveTransfer,
+  transferOf,
+} from '../../commands/create-transfer.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import { createOnce } from '../../commands/retry.ts';
 import { cancelTransfer, loadTransfer } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
 import { toSearchPagination } from '../../contract/pages.ts';
@@ -20,7 +24,7 @@ import { stateAsOf } from '../../domain/transfer-history.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
-import { throwNotFound } from '../../projections/retention/retained-transfers.ts';
+import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';

@@ -22,7 +22,7 @@ import { RETENTION } from '../../domain/streams.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
-import { firstOpenRecord, lastRecord } from '../../projections/retention/retained-transfers.ts';
+import { firstOpenRecord, lastRecord } from '../../projections/retention/removed-transfers.ts';
 import { allConsumers } from '../consumers.ts';
 
 /** The lock under which records are written and carried out. */

@@ -30,7 +30,7 @@ import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { RemovedTransfer } from '../../domain/retention.ts';
 import type { CheckpointSigned } from '../../domain/signed-checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { lastRecord } from '../../projections/retention/retained-transfers.ts';
+import { lastRecord } from '../../projections/retention/removed-transfers.ts';
 import { type CheckpointDeps, checkpointNow } from '../proof/checkpoint-now.ts';
 import { type Choice, type Chosen, choose } from './choose.ts';
 import { finish, RETENTION_LOCK } from './finish.ts';

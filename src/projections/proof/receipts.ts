@@ -10,7 +10,7 @@ import type { Receipt } from '../../domain/proof/receipt.ts';
 import { streamName } from '../../domain/streams.ts';
 import { endsTransfer, type TransferCreated } from '../../domain/transfer.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
-import { throwNotFound } from '../retention/retained-transfers.ts';
+import { throwNotFound } from '../retention/removed-transfers.ts';
 import { checkpointOver, findSigningKey, foldedUntil } from './queries.ts';
 import { findLeaves, inclusionProofs } from './tiles.ts';
 

@@ -34,7 +34,7 @@ import { loadCheckpoint, startCheckpoint } from '../checkpoint.ts';
 import { type ConsumerDeps, lockOf } from '../consumer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { LIVE_SCHEMA, PROJECTIONS } from '../read-models.ts';
-import { leavingAfter } from '../retention/retained-transfers.ts';
+import { leavingAfter } from '../retention/removed-transfers.ts';
 import { catchUp } from './catch-up.ts';
 import { inWords } from './difference-words.ts';
 

@@ -7,7 +7,7 @@
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import type { Difference, Projection } from '../projection.ts';
-import { retentionDifferences } from '../retention/retained-transfers.ts';
+import { retentionDifferences } from '../retention/removed-transfers.ts';
 import { batchOf, hasBatch } from './columns.ts';
 
 /** Returns the rows that differ between two schemas: `Projection.differences` of `transfers`. */

@@ -5,7 +5,7 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { isId } from '../../domain/ids.ts';
 import { streamName } from '../../domain/streams.ts';
 import type { TransferCreated } from '../../domain/transfer.ts';
-import { throwNotFound } from '../retention/retained-transfers.ts';
+import { throwNotFound } from '../retention/removed-transfers.ts';
 
 interface Stores {
   store: EventStore;

@@ -10,7 +10,7 @@ import {
   createRetentionTables,
   RETENTION_TABLES,
   saveRetentionRecords,
-} from '../retention/retained-transfers.ts';
+} from '../retention/removed-transfers.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
 import { type BatchChange, batchChanges, type Change, countChanges } from './counts.ts';
 import { transferDifferences } from './differences.ts';
@@ -18,7 +18,7 @@ import { transferDifferences } from './differences.ts';
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour,
  * counts by batch and status, and totals by status. Transfers that leave the log lose their rows,
- * and the counts follow (retained-transfers.ts).
+ * and the counts follow (removed-transfers.ts).
  */
 export const transfersProjection: Projection = {
   name: 'transfers',

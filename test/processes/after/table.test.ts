@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { pauseEndpoint, saveEndpoint } from '../../../src/commands/endpoints.ts';
+import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import type { Room } from '../../../src/processes/after/places.ts';
 import { claimSteps, releaseSteps, renewClaims } from '../../../src/processes/after/table.ts';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import type { Side } from '../../../src/adapters/files/port.ts';
-import { limitBandwidth, saveEndpoint } from '../../../src/commands/endpoints.ts';
+import { limitBandwidth } from '../../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import {
   type BandwidthLimits,

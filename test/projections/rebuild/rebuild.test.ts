@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Batch, SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
-import { saveEndpoint } from '../../../src/commands/endpoints.ts';
+import { saveEndpoint } from '../../../src/commands/save-endpoint.ts';
 import { admitTransfer, cancelTransfer } from '../../../src/commands/transfers.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';

@@ -1,5 +1,5 @@
-import { saveEndpoint } from '../../../../src/commands/endpoints.ts';
 import { createKey, revokeKey } from '../../../../src/commands/keys.ts';
+import { saveEndpoint } from '../../../../src/commands/save-endpoint.ts';
 import {
   admitTransfer,
   cancelTransfer,
