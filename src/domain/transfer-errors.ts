@@ -72,7 +72,7 @@ export const TRANSFER_ERRORS = {
   destination_exists: {
     retryable: false,
     advice:
-      'The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.',
+      'The endpoint does not overwrite, or a folder has the name. Choose another name, remove what is there, or set `overwrite` on the endpoint. End the destination with a slash to copy into a folder.',
   },
   destination_changed: {
     retryable: false,

@@ -55,7 +55,7 @@ export async function publish(
       if (refusal === null) break;
       const there = await names.typeOf(path);
       if (there && !overwrite) throw exists('and the endpoint does not overwrite');
-      if (there === 'directory') throw exists('and is a directory');
+      if (there === 'directory') throw isAFolder(path, 'commit');
       // A successor may have taken the part over and published it: the file is then not an older
       // one. If that happens just after this check, the next refusal puts the file back.
       await assertPart(names, part, 'commit', refusal);
@@ -79,6 +79,12 @@ export async function publish(
     if (isAside) await settle(names, aside, path).catch(() => undefined);
     throw error;
   }
+}
+
+/** Creates the error for a destination whose name a folder has. */
+export function isAFolder(path: string, step: FileStep): FileError {
+  const advice = 'end the destination with a slash to copy the file into it';
+  return new FileError('destination_exists', step, `${path} is a folder: ${advice}`);
 }
 
 /**

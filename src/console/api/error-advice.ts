@@ -15,7 +15,7 @@ export const ERROR_ADVICE = {
   permission_denied: "Give the endpoint's user the right to read the source or to write the destination.",
   disk_full: "Make room on the destination, or raise the quota of its user.",
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
-  destination_exists: "The endpoint does not overwrite. Remove the file there, choose another name, or set `overwrite` on the endpoint.",
+  destination_exists: "The endpoint does not overwrite, or a folder has the name. Choose another name, remove what is there, or set `overwrite` on the endpoint. End the destination with a slash to copy into a folder.",
   destination_changed: "Another writer replaced or removed the file after the commit, so its content could not be checked. Find out what else writes there, then retry the transfer if its file is still wanted.",
   checksum_mismatch: "If the transfer has `expected_sha256`, the source is another file: ask its sender. Otherwise the destination has other bytes than those that were read: check the disks and memory of both servers, then retry.",
   size_mismatch: "The file at the destination has another size than what was read. Check what else writes there.",

@@ -4,7 +4,7 @@ import { abortable, abortError } from '../abort.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { onPart, publish, settle } from '../publish.ts';
+import { isAFolder, onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
@@ -59,7 +59,32 @@ async function openPart(
   if (resume && taken && taken.size >= resume.bytes) {
     return opened(await open(connection, part, 'r+'), resume.bytes);
   }
-  return opened(await createPart(connection, part), 0);
+  if (resume) return opened(await createPart(connection, part), 0);
+  return opened(await createUnlessFolder(connection, part, path), 0);
+}
+
+/**
+ * Creates the part, and throws FileError `destination_exists` if a folder has the name of the file.
+ * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Asks for
+ * both at once, so that it takes no longer.
+ */
+async function createUnlessFolder(
+  connection: Connection,
+  part: string,
+  path: string,
+): Promise<Buffer> {
+  const [created, isFolder] = await Promise.allSettled([
+    createPart(connection, part),
+    statOf(connection, path).then((stats) => stats?.isDirectory() ?? false),
+  ]);
+  if (created.status === 'rejected') throw created.reason;
+  // A server that does not say has the last word when the part gets its name.
+  if (isFolder.status === 'fulfilled' && isFolder.value) {
+    await connection.request((sftp, done) => sftp.close(created.value, done));
+    await connection.request((sftp, done) => sftp.unlink(part, done));
+    throw isAFolder(path, 'open');
+  }
+  return created.value;
 }
 
 export function statOf(connection: Connection, path: string): Promise<Stats | null> {

@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -303,11 +312,25 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
     });
 
-    test('if a folder has its name', async () => {
-      await mkdir(at('folder-in-the-way'), { recursive: true });
-      await expect(
-        upload(endpoint(), at('folder-in-the-way'), Buffer.from('x')),
-      ).rejects.toMatchObject({ code: 'destination_exists' });
+    test('before a byte is sent, if a folder or a link to one has its name', async () => {
+      await mkdir(at('occupied/folder'), { recursive: true });
+      await symlink('folder', at('occupied/link'));
+      const over = endpoint();
+      for (const name of ['folder', 'link']) {
+        const opening = over.openDestination(at(`occupied/${name}`), options(1));
+        await expect(opening).rejects.toMatchObject({
+          code: 'destination_exists',
+          step: 'open',
+          message: expect.stringContaining('is a folder: end the destination with a slash'),
+        });
+      }
+      expect(await readdir(at('occupied'))).toEqual(['folder', 'link']);
+      expect(await readlink(at('occupied/link'))).toBe('folder');
+      // The connection is still good, and keeps no file open.
+      await upload(over, at('occupied/file'), Buffer.from('x'));
+      await symlink('file', at('occupied/link-to-file'));
+      await upload(over, at('occupied/link-to-file'), Buffer.from('y'));
+      expect(await readFile(at('occupied/link-to-file'), 'utf8')).toBe('y');
     });
 
     test('on a full disk', async (ctx) => {
