@@ -106,7 +106,9 @@ export async function updateFlow(
  * all of its attempts come later. -1 if the read model does not show the flow.
  */
 export async function reachedRevision({ shownFlow }: CommandDeps, flowId: string): Promise<number> {
-  return (await shownFlow(flowId))?.revision ?? -1;
+  // Postgres rejects text with a NUL, which no id has.
+  const shown = isId('flo', flowId) ? await shownFlow(flowId) : null;
+  return shown?.revision ?? -1;
 }
 
 /**

@@ -185,6 +185,21 @@ describeWithPostgres('flows', () => {
       expect((await ask(method, `/${id}${path}`)).body.code).toBe('not_found');
   });
 
+  it.each([
+    ['GET', ''],
+    ['DELETE', ''],
+    ['POST', '/pause'],
+    ['POST', '/resume'],
+    ['POST', '/runs'],
+    ['GET', '/runs'],
+    ['GET', '/files'],
+  ])('are not found by an id with a NUL: %s %s', async (method, path) => {
+    expect(await ask(method, `/flo_%00${path}`)).toMatchObject({
+      status: 404,
+      body: { code: 'not_found' },
+    });
+  });
+
   it('are asked for a run, which is one until it begins', async () => {
     const id = await create({ enabled: false });
     const { status, body } = await ask('POST', `/${id}/runs`);
