@@ -31,6 +31,8 @@ export async function checkPlaces(
   const samples: string[] = [];
   for (const path of pathsLike(source)) if (await takes(path)) samples.push(path);
   const { source_uri, destination_uri } = urisIn(flow, samples[0] ?? 'name');
+  // Before the route names `source_uri`, which is no field of a flow.
+  parseTransferUri(source_uri, 'source.pattern');
   routeOf({ source_uri, destination_uri, after: after ?? undefined }, endpoints, accountId);
   for (const sample of samples) await refuseLoop(flow, sample, takes, endpoints, accountId);
 }

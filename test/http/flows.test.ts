@@ -105,6 +105,18 @@ describeWithPostgres('flows', () => {
   });
 
   it.each([
+    [
+      'match only names that no transfer can have',
+      { source: { uri: 's3://archive/out/', pattern: 'a\tb' } },
+      'source.pattern',
+      'must not contain control characters',
+    ],
+    [
+      'match only paths outside of the source',
+      { source: { uri: 's3://archive/out/', pattern: '../*.csv', recursive: true } },
+      'source.pattern',
+      'must not contain . or ..',
+    ],
     ['name no path', { destination_uri: 's3://archive' }, 'destination_uri', 'must name a path'],
     [
       'write each file onto itself',
