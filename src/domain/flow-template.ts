@@ -1,5 +1,5 @@
 import { DomainError } from './errors.ts';
-import { encodePath, parseTransferUri } from './uri.ts';
+import { encodePath, parseRequestedUri } from './uri.ts';
 
 /** What a template is filled with. */
 export interface TemplateValues {
@@ -80,7 +80,7 @@ export function objectionToTemplate(template: string): { code: string; message: 
   if (/[{}]/.test(filled))
     return invalid('must write { as %7B and } as %7D where they are part of a name');
   try {
-    parseTransferUri(filled, 'destination_uri');
+    parseRequestedUri(filled, 'destination_uri');
     return null;
   } catch (error) {
     if (error instanceof DomainError) return { code: error.code, message: error.message };

@@ -1,5 +1,5 @@
 import { hasFolders } from './endpoint.ts';
-import { type DomainErrorCode, fieldError } from './errors.ts';
+import { type DomainError, type DomainErrorCode, fieldError } from './errors.ts';
 import {
   type EndpointSettings,
   PROTOCOL_NAMES,
@@ -48,6 +48,24 @@ export function parseTransferUri(text: string, field: string): TransferUri {
   return { protocol, ...authority, path: parsePath(match[3] as string, field) };
 }
 
+/**
+ * Parses the URI of a request. Throws as `parseTransferUri`, and also for `user:password` that is
+ * encoded as one name, as some programs write it. A log may hold such a name.
+ */
+export function parseRequestedUri(text: string, field: string): TransferUri {
+  const uri = parseTransferUri(text, field);
+  if (uri.username?.includes(':')) throw passwordIn(field);
+  return uri;
+}
+
+function passwordIn(field: string): DomainError {
+  return fieldError(
+    field,
+    'must not contain a password: credentials belong to the endpoint configuration',
+    'credentials_in_uri',
+  );
+}
+
 function parseAuthority(
   text: string,
   protocol: ProtocolName,
@@ -55,13 +73,7 @@ function parseAuthority(
 ): Pick<TransferUri, 'authority' | 'username' | 'port'> {
   const at = text.lastIndexOf('@');
   const userinfo = at < 0 ? null : text.slice(0, at);
-  if (userinfo?.includes(':')) {
-    throw fieldError(
-      field,
-      'must not contain a password: credentials belong to the endpoint configuration',
-      'credentials_in_uri',
-    );
-  }
+  if (userinfo?.includes(':')) throw passwordIn(field);
   const match = /^(\[[0-9a-f:.]+\]|[^:[\]]*)(?::(\d*))?$/i.exec(text.slice(at + 1));
   if (!match?.[1])
     throw fieldError(field, 'must name a host, bucket, account or endpoint after //');

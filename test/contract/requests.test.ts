@@ -91,6 +91,16 @@ describe('a transfer request', () => {
     ).toEqual([`${key}: unknown`]);
   });
 
+  it.each(['me%3Ahunter2', 'me%3ahunter2', '%3Ahunter2', 'me@corp%3Ahunter2'])(
+    'has no password that is encoded as part of the user name: %s',
+    (user) => {
+      for (const field of ['source_uri', 'destination_uri'])
+        expect(ofTransfer({ [field]: `sftp://${user}@from/a` })).toEqual([
+          `${field}: credentials_in_uri`,
+        ]);
+    },
+  );
+
   it('has at most ten metadata keys, of at most 256 characters each', () => {
     const keys = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, i) => [`key${i}`, 'value']));

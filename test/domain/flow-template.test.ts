@@ -27,6 +27,7 @@ describe('the template of a destination', () => {
     ['s3://{flow}/{name}', 'must not have a placeholder before its path'],
     ['s3://archive/{', 'must write { as %7B'],
     ['archive/{name}', 'must start with'],
+    ['sftp://me%3Ahunter2@archive/', 'must not contain a password'],
   ])('%s is rejected: %s', (template, message) => {
     expect(objectionToTemplate(template)?.message).toContain(message);
   });

@@ -3,7 +3,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { text } from '../../domain/text.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
-import { fileName, parseTransferUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
+import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
@@ -40,7 +40,7 @@ function atMost(characters: number, schema: z.ZodString): z.ZodString {
 export function uriOf(field: string, check: (uri: TransferUri) => string | null = () => null) {
   return text.superRefine((value, context) => {
     try {
-      const message = check(parseTransferUri(value, field));
+      const message = check(parseRequestedUri(value, field));
       if (message !== null) context.addIssue({ code: 'custom', message });
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
