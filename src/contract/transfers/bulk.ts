@@ -14,7 +14,7 @@ export const bulkRequest = z
   .strictObject({
     action: action.describe('What to do with each transfer.'),
     ids: z
-      .array(transferId)
+      .array(storableTransferId)
       .min(1)
       .max(BULK_LIMIT)
       .optional()
