@@ -10,7 +10,7 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
 import { grants, SCOPES, type Scope } from '../domain/key.ts';
 import { anyOf } from '../domain/text.ts';
-import { OPEN, responses } from './documentation.ts';
+import { noQuery, OPEN, responses } from './documentation.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './openapi/answers.ts';
 import { ENUMS } from './openapi/enums.ts';
 import { addExamples } from './openapi/examples.ts';
@@ -140,7 +140,8 @@ export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
       description: 'Needs no key.',
       tags: ['Service'],
       security: [],
-      response: responses({ 200: ['This document', THIS_DOCUMENT] }, [], OPEN),
+      querystring: noQuery,
+      response: responses({ 200: ['This document', THIS_DOCUMENT] }, ['unknown_field'], OPEN),
     },
     handler: async () => app.swagger(),
   });

@@ -40,7 +40,7 @@ type Schema = OpenAPIV3_1.SchemaObject;
 
 /** The problems that each operation documents. */
 const PROBLEMS: Record<string, Record<number, string[]>> = {
-  'get /v1/openapi.json': OPEN,
+  'get /v1/openapi.json': { ...OPEN, 400: ['unknown_field'] },
   'post /v1/session': {
     ...OPEN,
     ...BODY,
@@ -340,6 +340,13 @@ describeWithPostgres('the OpenAPI document', () => {
       return [name, Object.fromEntries(Object.entries(all).map(([k, v]) => [k, v.toSorted()]))];
     });
     expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(expected));
+  });
+
+  test('rejects a parameter, as each path below /v1 does that has none', async () => {
+    expect(await api.ask('GET', '/v1/openapi.json?version=2', { key: null })).toMatchObject({
+      status: 400,
+      body: { code: 'unknown_field', errors: [{ field: 'version' }] },
+    });
   });
 
   test('names each operation once, with the scope that it needs', () => {
