@@ -33,6 +33,19 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
+/**
+ * Leaves out what is wrong with the length of a value that has another type anyway. A schema
+ * measures a text that is sent in place of a list, and would ask for fewer characters.
+ */
+export function withoutLengths(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue[] {
+  const placeOf = ({ path }: z.core.$ZodIssue) => path.map(String).join('\0');
+  const ofOtherType = new Set(issues.filter(({ code }) => code === 'invalid_type').map(placeOf));
+  return issues.filter(
+    (issue) =>
+      (issue.code !== 'too_small' && issue.code !== 'too_big') || !ofOtherType.has(placeOf(issue)),
+  );
+}
+
 function withArticle(name: string): string {
   return `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { fieldName, inWords } from '../contract/wording.ts';
+import { fieldName, inWords, withoutLengths } from '../contract/wording.ts';
 import {
   type DomainError,
   type DomainErrorCode,
@@ -40,7 +40,8 @@ function check(
 }
 
 /** Converts no more issues than it returns: a body of 64 KiB can cause tens of thousands. */
-function invalid({ issues }: z.ZodError, general: General): DomainError {
+function invalid(error: z.ZodError, general: General): DomainError {
+  const issues = withoutLengths(error.issues);
   const errors = issues
     .slice(0, MAX_ERRORS)
     .flatMap((issue) => toFieldErrors(issue, general))

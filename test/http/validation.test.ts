@@ -51,3 +51,21 @@ it.each([
     },
   ]);
 });
+
+it.each([
+  ['events', webhookRequest, { url: 'https://a.example/', events: '' }, 'must be an array'],
+  [
+    'events',
+    webhookRequest,
+    { url: 'https://a.example/', events: 'x'.repeat(99) },
+    'must be an array',
+  ],
+  ['name', keyRequest, { name: [], scopes: ['admin'] }, 'must be a string'],
+  ['accounts', endpointRequest, { ...SFTP, accounts: 'x'.repeat(2_000) }, 'must be an array'],
+])(
+  'says nothing about the length of a value of %s of another type',
+  (field, schema, body, message) => {
+    const { details } = rejected(schema, body);
+    expect(details.errors).toEqual([{ field, code: 'validation_failed', message }]);
+  },
+);
