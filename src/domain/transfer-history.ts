@@ -1,4 +1,4 @@
-import { fieldError, notFound } from './errors.ts';
+import { DomainError, fieldError, notFound } from './errors.ts';
 import type { StoredEvent } from './event.ts';
 import type { Transfer } from './transfer.ts';
 import { transferDecider } from './transfer-decider.ts';
@@ -33,5 +33,12 @@ export function stateAsOf(events: StoredEvent[], asOf: AsOf): Transfer {
       `must be a revision from 0 to ${last}: the transfer has no later one yet`,
       'invalid_parameter',
     );
-  return stateOf(eventsUntil(events, asOf));
+  const until = eventsUntil(events, asOf);
+  const [created] = events;
+  if (created !== undefined && until.length === 0)
+    throw new DomainError(
+      'not_found',
+      `The transfer did not exist yet: it was created at ${created.metadata.occurred_at}`,
+    );
+  return stateOf(until);
 }

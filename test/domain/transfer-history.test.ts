@@ -35,6 +35,9 @@ test('a transfer has no state at a revision that it has not reached', () => {
 
 test('a transfer does not exist before its first event', () => {
   expect(() => stateAsOf(HISTORY, { time: '2020-01-01T00:00:00.000Z' })).toThrow(
-    expect.objectContaining({ code: 'not_found' }),
+    expect.objectContaining({
+      code: 'not_found',
+      message: `The transfer did not exist yet: it was created at ${T1}`,
+    }),
   );
 });
