@@ -32,11 +32,15 @@ export function timeLimit(edge: Edge) {
     if (instant !== null) return instant;
     context.addIssue({
       code: 'custom',
-      message:
-        'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset, with + written as %2B',
+      message: `must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset${lostPlus(value)}`,
     });
     return z.NEVER;
   });
+}
+
+/** Returns what to add to the message about a time whose plus sign a query turned into a space. */
+export function lostPlus(value: string): string {
+  return / \d{2}:\d{2}$/.test(value) ? ': in a query, write + as %2B' : '';
 }
 
 /** Checks the order of two limits, for `refine`. */

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { batchRequest } from '../../src/contract/batches/requests.ts';
 import { endpoint } from '../../src/contract/endpoints/answers.ts';
 import { endpointRequest, hasCredentials } from '../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { bulkRequest } from '../../src/contract/transfers/bulk.ts';
+import { transferFilters, transferRequest } from '../../src/contract/transfers/requests.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 
 const TRANSFER = { source_uri: 'sftp://from/a.csv', destination_uri: 'sftp://to/in/' };
@@ -139,6 +141,42 @@ describe('a transfer request', () => {
       );
     },
   );
+});
+
+describe('a bulk request', () => {
+  it.each(['txr_\0', 'txr_\ud800'])('has no NUL and no unpaired surrogate in an id: %j', (id) => {
+    expect(problems(bulkRequest, { action: 'cancel', ids: ['txr_1', id] })).toEqual([
+      'ids.1: must not contain a NUL character or an unpaired surrogate',
+    ]);
+  });
+});
+
+describe('a time limit', () => {
+  const message = (from_date: string) =>
+    transferFilters.safeParse({ from_date }).error?.issues.map((issue) => issue.message);
+
+  it('does not ask for an encoded plus sign where none is missing', () => {
+    expect(message('yesterday')).toEqual([
+      'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset',
+    ]);
+  });
+
+  it('asks for an encoded plus sign where a query has lost it', () => {
+    expect(message('2026-01-31T00:00:00 01:00')).toEqual([
+      'must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset: in a query, write + as %2B',
+    ]);
+  });
+});
+
+describe('a batch request for a folder', () => {
+  it.each([
+    [{}, 'is required'],
+    [{ destination_uri: 'sftp://to/in' }, 'must end in a slash: it is the folder for all files'],
+  ])('with %j says that its destination %s', (changes, message) => {
+    expect(problems(batchRequest, { source_uri: 'sftp://from/out/', ...changes })).toEqual([
+      `destination_uri: ${message}`,
+    ]);
+  });
 });
 
 describe('an endpoint request', () => {

@@ -84,7 +84,8 @@ export const batchRequest = z
         if (request[field] !== undefined) issue(field, 'must not be given with items');
     } else if (request.source_uri === undefined)
       issue('items', 'must be given, or else source_uri: exactly one of the two');
-    else if (!request.destination_uri?.endsWith('/'))
+    else if (request.destination_uri === undefined) issue('destination_uri', 'is required');
+    else if (!request.destination_uri.endsWith('/'))
       issue('destination_uri', 'must end in a slash: it is the folder for all files');
   })
   .meta({

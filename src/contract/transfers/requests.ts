@@ -4,7 +4,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
-import { isOrdered, notOrdered, parseTime, timeLimit } from '../instants.ts';
+import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
 import { transferOptions } from './options.ts';
@@ -210,7 +210,7 @@ export const detailQuery = z.strictObject({
       if (time !== null) return { time };
       context.addIssue({
         code: 'custom',
-        message: 'must be a revision or an RFC 3339 time with an offset, with + written as %2B',
+        message: `must be a revision or an RFC 3339 time with an offset${lostPlus(value)}`,
       });
       return z.NEVER;
     })
