@@ -1,3 +1,4 @@
+import { refuseUnreadableKeys } from '../adapters/files/sftp/private-key.ts';
 import { ENDPOINT_CREDENTIALS } from '../adapters/vault.ts';
 import { credentialsOf, definitionOf } from '../contract/endpoints/definition.ts';
 import {
@@ -178,6 +179,7 @@ async function update(
 
 async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<SealedCredentials> {
   const { credentials, sign_in } = credentialsOf(request);
+  refuseUnreadableKeys(credentials);
   return { credentials_record: await deps.vault.seal(ENDPOINT_CREDENTIALS, credentials), sign_in };
 }
 

@@ -1,3 +1,4 @@
+import ssh2 from 'ssh2';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ENDPOINT_CREDENTIALS } from '../../src/adapters/vault.ts';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
@@ -19,6 +20,11 @@ import { CAUSE, openTestInstallation, type TestInstallation } from '../support/i
 import { describeWithPostgres } from '../support/postgres.ts';
 
 const HOST_KEY = `SHA256:${'a'.repeat(43)}`;
+const { private: PRIVATE_KEY } = ssh2.utils.generateKeyPairSync('ed25519', {
+  passphrase: 'phrase',
+  cipher: 'aes256-ctr',
+  rounds: 1,
+});
 
 describeWithPostgres('endpoints', () => {
   let installation: TestInstallation;
@@ -66,7 +72,7 @@ describeWithPostgres('endpoints', () => {
     await acceptHostKey(installation.commands, endpointId, HOST_KEY, CAUSE);
     const again = await save('again', {
       password: undefined,
-      private_key: 'key',
+      private_key: PRIVATE_KEY,
       passphrase: 'phrase',
       max_connections: 2,
     });
@@ -79,7 +85,7 @@ describeWithPostgres('endpoints', () => {
       settings: { host_key_sha256: HOST_KEY },
     });
     expect(await installation.vault.open(found!.credentials_record, ENDPOINT_CREDENTIALS)).toEqual({
-      private_key: 'key',
+      private_key: PRIVATE_KEY,
       passphrase: 'phrase',
     });
     expect((await typesOf(endpointId)).slice(2)).toEqual([

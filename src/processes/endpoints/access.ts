@@ -1,5 +1,6 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, type FileEntry, FileError } from '../../adapters/files/port.ts';
+import { refuseUnreadableKeys } from '../../adapters/files/sftp/private-key.ts';
 import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { acceptHostKey } from '../../commands/endpoints.ts';
@@ -56,9 +57,14 @@ export async function accessTo(
   };
 }
 
-/** Returns the access to an endpoint that is not saved. */
+/**
+ * Returns the access to an endpoint that is not saved. Throws `validation_failed` as saving it
+ * would.
+ */
 export function accessOf(request: EndpointRequest): Access {
-  return { definition: definitionOf(request), credentials: credentialsOf(request).credentials };
+  const { credentials } = credentialsOf(request);
+  refuseUnreadableKeys(credentials);
+  return { definition: definitionOf(request), credentials };
 }
 
 /**

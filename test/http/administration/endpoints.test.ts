@@ -1,7 +1,9 @@
-import { createHash } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import canonicalize from 'canonicalize';
+import ssh2 from 'ssh2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import { newHostKey } from '../../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
 import { type Answer, type Ask, startApi, type TestApi } from '../../support/api.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint } from '../../support/endpoints.ts';
@@ -342,6 +344,58 @@ describeWithPostgres('/v1/endpoints', () => {
     const errors = expect.arrayContaining([expect.objectContaining({ field })]);
     expect(await ask('POST', '', { json })).toMatchObject({ status: 400, body: { errors } });
     expect(await ask('POST', '/test', { json })).toMatchObject({ status: 400, body: { errors } });
+  });
+
+  describe('a private key', () => {
+    const CANNOT_BE_READ =
+      /^must be a private key in the format of OpenSSH, PEM .* cannot be read$/;
+    const key = newHostKey();
+    const { public: publicKey, private: encrypted } = ssh2.utils.generateKeyPairSync('ed25519', {
+      passphrase: CANARY,
+      cipher: 'aes256-ctr',
+      rounds: 1,
+    });
+    let saves = 0;
+    const pkcs8 = generateKeyPairSync('ed25519').privateKey.export({
+      type: 'pkcs8',
+      format: 'pem',
+    });
+
+    test.each([
+      ['is another text', { private_key: CANARY }, 'private_key', CANNOT_BE_READ],
+      ['is cut off', { private_key: key.slice(0, 200) }, 'private_key', CANNOT_BE_READ],
+      ['is in PKCS #8', { private_key: pkcs8 }, 'private_key', CANNOT_BE_READ],
+      ['is a public key', { private_key: publicKey }, 'private_key', /^must be the private key/],
+      ['is encrypted', { private_key: encrypted }, 'passphrase', /^is required/],
+    ])('is rejected if it %s', async (_what, secrets, field, message) => {
+      const answer = {
+        status: 400,
+        body: {
+          code: 'validation_failed',
+          errors: [{ field, message: expect.stringMatching(message) }],
+        },
+      };
+      const saved = await create({ name: `unread-${saves++}` });
+      const json = { ...SFTP, name: saved.name, password: undefined, ...secrets };
+      expect(await ask('POST', '', { json: { ...json, name: 'unread' } })).toMatchObject(answer);
+      expect(await ask('POST', '/test', { json })).toMatchObject(answer);
+      expect(await ask('PUT', `/${saved.id}`, { json })).toMatchObject(answer);
+      expect(await ask('POST', `/${saved.id}/test`, { json })).toMatchObject(answer);
+      const via = { type: 'ssh', host: 'jump.example.com', username: 'me', ...secrets };
+      expect(await ask('POST', '', { json: { ...SFTP, name: 'unread', via } })).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: `via.${field}` }] },
+      });
+    });
+
+    test.each([
+      ['is not encrypted', { private_key: key }],
+      ['has a passphrase', { private_key: encrypted, passphrase: CANARY }],
+    ])('is accepted if it %s', async (what, secrets) => {
+      const name = `key-${what.replaceAll(' ', '-')}`;
+      const { has_credentials } = await create({ name, password: undefined, ...secrets });
+      expect(has_credentials).toBe('private_key');
+    });
   });
 
   test.each([
