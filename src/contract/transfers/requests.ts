@@ -93,7 +93,8 @@ export const transferRequest = z
       .transform((value) => value ?? {})
       .describe(
         `Your own key-value pairs: at most ${METADATA_KEYS} keys. Keys and values have at most ` +
-          `${METADATA_CHARACTERS} characters. Null means none.`,
+          `${METADATA_CHARACTERS} characters. The keys ${RESERVED_KEYS.join(', ')} are rejected. ` +
+          'Null means none.',
       ),
     after: afterRequest,
     ...transferOptions,
