@@ -20,7 +20,7 @@ import { type AdmissionControl, createAdmissionControl } from './admission.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { batchRoutes } from './batches/routes.ts';
-import { acceptJson, BODY_LIMIT } from './body.ts';
+import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './body.ts';
 import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
 import { compressAnswers } from './compression.ts';
@@ -138,6 +138,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(answerError);
   acceptJson(app);
+  discardUnreadBodies(app);
   registerCookies(app, deps.config.publicUrl);
   app.decorateRequest('client', null);
   app.decorateRequest('counted', null);

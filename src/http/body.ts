@@ -5,6 +5,29 @@ import { parseStrictly } from './strict-json.ts';
 /** Largest request body, in bytes. */
 export const BODY_LIMIT = 64 * 1024;
 
+/** Bytes of an unread body that are still read. After these, the connection is closed. */
+const DISCARDED = 8 << 20;
+
+/**
+ * Reads what is left of a body that is too large or of another type before its answer is sent.
+ * Fastify stops reading and closes the connection: most clients then report a broken pipe in place
+ * of the answer.
+ */
+export function discardUnreadBodies(app: FastifyInstance): void {
+  app.addHook('onSend', async ({ raw }, { statusCode }) => {
+    if ((statusCode !== 413 && statusCode !== 415) || raw.complete) return;
+    await new Promise<void>((resolve) => {
+      let left = DISCARDED;
+      raw.on('data', ({ length }: Buffer) => {
+        left -= length;
+        if (left < 0) resolve();
+      });
+      for (const event of ['end', 'error', 'close']) raw.once(event, () => resolve());
+      raw.resume();
+    });
+  });
+}
+
 /**
  * Accepts only plain JSON in UTF-8. A missing body becomes `undefined`, and the route's schema
  * decides.

@@ -134,6 +134,37 @@ describeWithPostgres('a connection', () => {
     clearInterval(timer);
   });
 
+  const LARGE = 'x'.repeat(1 << 20);
+  test.each([
+    ['that is too large', 'payload_too_large', () => post('', LARGE)],
+    [
+      'that is too large, and closes then',
+      'payload_too_large',
+      () => post('Connection: close\r\n', LARGE),
+    ],
+    [
+      'of another type, and closes then',
+      'unsupported_media_type',
+      () => post('Connection: close\r\n', LARGE).replace('application/json', 'text/plain'),
+    ],
+  ])('takes all of a body %s', async (_what, code, request) => {
+    const text = request();
+    const socket = connect({ port: api.port, host: '127.0.0.1', allowHalfOpen: true });
+    const errors: Error[] = [];
+    socket.on('error', (error) => errors.push(error));
+    let answer = '';
+    socket.on('data', (data) => {
+      answer += data;
+    });
+    for (let sent = 0; sent < text.length; sent += 1 << 14) {
+      socket.write(text.slice(sent, sent + (1 << 14)));
+      await sleep(5);
+    }
+    await expect.poll(() => answer).toContain(`"${code}"`);
+    socket.destroy();
+    expect(errors).toEqual([]);
+  });
+
   test('logs no service error when a client goes away within its body', async () => {
     const before = api.logged.length;
     const socket = connect(api.port, '127.0.0.1');
