@@ -50,7 +50,7 @@ export function acceptJson(app: FastifyInstance): void {
       if (coding.toLowerCase() !== 'identity') {
         const message = `Send the body without Content-Encoding: ${coding}`;
         done(new DomainError('unsupported_media_type', message));
-      } else if (charset !== undefined && charset.toLowerCase() !== 'utf-8') {
+      } else if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
         done(new DomainError('unsupported_media_type', 'JSON must be encoded in UTF-8'));
       } else if (body.length === 0) {
         done(null, undefined);

@@ -179,11 +179,13 @@ describeWithPostgres('HTTP', () => {
     });
   });
 
-  test('JSON with a charset is accepted', async () => {
-    expect(await post(JSON.stringify(BODY), 'application/json; charset=UTF-8')).toMatchObject({
-      status: 201,
-    });
-  });
+  test.each(['UTF-8', 'utf8', '"utf-8"'])(
+    'JSON with the charset %s is accepted',
+    async (charset) => {
+      const type = `application/json; charset=${charset}`;
+      expect(await post(JSON.stringify(BODY), type)).toMatchObject({ status: 201 });
+    },
+  );
 
   test.each([
     ['cut off', '{"source_uri":'],
