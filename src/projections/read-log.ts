@@ -1,4 +1,5 @@
-import type { Batch, EventStore } from '../adapters/event-store/port.ts';
+import { type Batch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
+import { fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { readAhead } from './read-ahead.ts';
 
@@ -17,7 +18,10 @@ export interface LogSlice {
   batchSize?: number;
 }
 
-/** Yields the stored events after a position, up to another. */
+/**
+ * Yields the stored events after a position, up to another. Throws `invalid_parameter` if the
+ * engine has no event at `from`.
+ */
 export async function* readLog(
   store: EventStore,
   { from, until: last, stream, signal, batchSize }: LogSlice,
@@ -40,6 +44,9 @@ export async function* readLog(
       yield { ...batch, events };
       if (batch.position >= until) return;
     }
+  } catch (error) {
+    if (!(error instanceof PositionUnknown)) throw error;
+    throw fieldError('from', 'must be the position of an event of the log', 'invalid_parameter');
   } finally {
     done.abort();
   }

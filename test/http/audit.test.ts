@@ -4,6 +4,7 @@ import { revokeKey } from '../../src/commands/keys.ts';
 import type { NewEvent } from '../../src/domain/event.ts';
 import { eventHash } from '../../src/domain/event-hash.ts';
 import { startApi, type TestApi } from '../support/api.ts';
+import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -155,5 +156,32 @@ describeWithPostgres('GET /v1/events', () => {
       status: 400,
       body: { code: 'invalid_parameter', errors: [{ field: query.split('=')[0] }] },
     });
+  });
+});
+
+describeOnEventStoreDb('GET /v1/events', (start) => {
+  test('rejects a position between two events, and takes that of an event', async () => {
+    const server = await start();
+    const api = await startApi({}, server.settings);
+    try {
+      await api.ask('POST', '/v1/transfers', { json: BODY });
+      const { key } = await api.createKey(['admin']);
+      const { body } = await api.ask('GET', '/v1/events', { key });
+      const { position } = JSON.parse(body.split('\n')[1]) as { position: string };
+      const between = String(BigInt(position) + 1n);
+      expect(await api.ask('GET', `/v1/events?from=${between}`, { key })).toMatchObject({
+        status: 400,
+        body: {
+          code: 'invalid_parameter',
+          errors: [{ field: 'from', message: expect.stringContaining('position of an event') }],
+        },
+      });
+      expect(await api.ask('GET', `/v1/events?from=${position}`, { key })).toMatchObject({
+        status: 200,
+      });
+    } finally {
+      await api.close();
+      await server.close();
+    }
   });
 });

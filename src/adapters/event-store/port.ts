@@ -86,6 +86,11 @@ export class EventStoreUnusable extends Error {
   override readonly name = 'EventStoreUnusable';
 }
 
+/** The log has no event at the position from which a caller reads. Not every engine notices. */
+export class PositionUnknown extends Error {
+  override readonly name = 'PositionUnknown';
+}
+
 /** Positions that contradict the head of a log whose positions have no gaps. */
 export interface PositionFault {
   /** Inclusive. */

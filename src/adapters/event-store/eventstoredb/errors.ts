@@ -1,6 +1,6 @@
 import { type CommandError, ErrorType, isCommandError } from '@eventstore/db-client';
 import { status } from '@grpc/grpc-js';
-import { EventStoreUnavailable, EventStoreUnusable } from '../port.ts';
+import { EventStoreUnavailable, EventStoreUnusable, PositionUnknown } from '../port.ts';
 
 const TRANSIENT_TYPES: ReadonlySet<string> = new Set([
   ErrorType.UNAVAILABLE,
@@ -35,9 +35,14 @@ export function isTransient(error: unknown): boolean {
   );
 }
 
+function isInvalidPosition(error: unknown): boolean {
+  const { code, message } = error as { code?: unknown; message?: string };
+  return code === status.INVALID_ARGUMENT && /invalid position/i.test(message ?? '');
+}
+
 /**
  * Throws the error of a call that is given up: EventStoreUnavailable for a transient error,
- * EventStoreUnusable if the server rejects the user, and any other error unchanged.
+ * EventStoreUnusable if the server rejects the user, PositionUnknown, and any other error unchanged.
  */
 export function giveUp(error: unknown, what: string): never {
   if (isTransient(error)) {
@@ -46,6 +51,10 @@ export function giveUp(error: unknown, what: string): never {
       { cause: error },
     );
   }
+  if (isInvalidPosition(error))
+    throw new PositionUnknown(`EventStoreDB: ${what}: ${(error as Error).message}`, {
+      cause: error,
+    });
   if (isCommandError(error as Error) && (error as CommandError).type === ErrorType.ACCESS_DENIED) {
     throw new EventStoreUnusable(
       `EventStoreDB refuses to ${what}. Check user and password, and the rights of the user ` +
