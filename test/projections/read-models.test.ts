@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
+import { ABSENT_SERVER } from '../support/absent-server.ts';
 import {
   configureSftp,
   openTestInstallation,
@@ -8,15 +9,6 @@ import {
   type TestInstallation,
 } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
-
-const SERVER = {
-  host: 'files.example.com',
-  port: 22,
-  username: 'me',
-  privateKey: 'key',
-  root: '/',
-  hostKeySha256: `SHA256:${'A'.repeat(43)}`,
-};
 
 describeWithPostgres('the schema of the read models', () => {
   let installation: TestInstallation;
@@ -32,7 +24,7 @@ describeWithPostgres('the schema of the read models', () => {
     ['drop table read.transfers, read.keys, read.checkpoints'],
   ])('is rebuilt from the log after: %s', async (damage) => {
     const { sql, logId, store, commands } = installation;
-    await configureSftp(installation, 'files', SERVER as never);
+    await configureSftp(installation, 'files', ABSENT_SERVER as never);
     const id = await submit(installation, 'sftp://files/a', 'sftp://files/b');
     await sql.unsafe(damage);
 

@@ -223,10 +223,10 @@ await describeTransfers('transfers that fail', () => {
     const { failed } = await failing('sftp://alpha/file', 'sftp://beta/taken');
     expect(failed.facts.error).toMatchObject({
       code: 'destination_exists',
-      phase: 'commit',
+      phase: 'destination_open',
       retryable: false,
     });
-    expect(failed.facts.error?.message).toContain('is a directory');
+    expect(failed.facts.error?.message).toContain('is a folder: end the destination with a slash');
   });
 
   test('a file in place of a destination folder fails the transfer', async () => {

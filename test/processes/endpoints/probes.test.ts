@@ -18,6 +18,7 @@ import {
   LOST_AFTER,
 } from '../../../src/processes/endpoints/connectivity.ts';
 import { type ProbeTimes, runProbes } from '../../../src/processes/endpoints/probes.ts';
+import { ABSENT_SERVER } from '../../support/absent-server.ts';
 import { startBehindProxy } from '../../support/behind-proxy.ts';
 import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../../support/endpoints.ts';
 import {
@@ -317,14 +318,7 @@ describeWithPostgres('the probes of the monitor', () => {
     );
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
-    const account = {
-      host: '127.0.0.1',
-      port,
-      username: 'me',
-      privateKey: 'key',
-      root: '/',
-      hostKeySha256: `SHA256:${'A'.repeat(43)}`,
-    };
+    const account = { ...ABSENT_SERVER, host: '127.0.0.1', port };
     const ids: string[] = [];
     for (let nr = 0; nr < 40; nr++)
       ids.push(await configureSftp(installation, `silent-${nr}`, account as never));

@@ -20,6 +20,7 @@ import {
   prepareReadModels,
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
+import { ABSENT_SERVER } from '../../support/absent-server.ts';
 import {
   configureSftp,
   openTestInstallation,
@@ -27,21 +28,12 @@ import {
 } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 
-const SERVER = {
-  host: 'files.example.com',
-  port: 22,
-  username: 'me',
-  privateKey: 'key',
-  root: '/',
-  hostKeySha256: `SHA256:${'A'.repeat(43)}`,
-};
-
 describeWithPostgres('a round of housekeeping', () => {
   let installation: TestInstallation;
   let orphan: string;
   beforeEach(async () => {
     installation = await openTestInstallation();
-    await configureSftp(installation, 'files', SERVER as never);
+    await configureSftp(installation, 'files', ABSENT_SERVER as never);
     orphan = await installation.vault.seal('test', 'orphan');
   });
   afterEach(() => installation?.close());
