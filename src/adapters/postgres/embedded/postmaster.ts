@@ -26,7 +26,9 @@ const SETTINGS: Record<string, string> = {
   max_connections: '200',
   shared_buffers: '128MB',
   max_wal_size: '1GB',
-  wal_compression: 'on',
+  // Nothing copies this server's log of writes, so a new index need not be in it.
+  wal_level: 'minimal',
+  max_wal_senders: '0',
   // The queries are short, and some packages lack the compiler's library.
   jit: 'off',
   autovacuum_naptime: '15s',
