@@ -4,7 +4,9 @@ import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
-const CHUNK_BYTES = 8 * 1024 * 1024;
+const CHUNK_BYTES = 8 << 20;
+/** A stream allocates this much for each file, however small the file is. */
+const READ_BYTES = 256 << 10;
 
 /**
  * Creates files of random bytes and returns their names, in order. The page cache still has them.
@@ -36,6 +38,6 @@ export async function checkSame(folder: string, other: string): Promise<void> {
 
 async function sha256(file: string): Promise<string> {
   const hash = createHash('sha256');
-  await pipeline(createReadStream(file, { highWaterMark: CHUNK_BYTES }), hash);
+  await pipeline(createReadStream(file, { highWaterMark: READ_BYTES }), hash);
   return hash.digest('hex');
 }
