@@ -5,7 +5,7 @@ import { COUNTED_TO } from '../contract/pages.ts';
 import { AUDIT_KINDS } from '../domain/audit.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit/queries.ts';
-import { readLog } from '../projections/read-log.ts';
+import { readLogFrom } from '../projections/read-log.ts';
 import { given, recordAccess } from './access.ts';
 import { addVerifyCommand } from './audit-verify.ts';
 import { note, printJson, printTable, write } from './output.ts';
@@ -48,7 +48,7 @@ export function addAuditCommands(program: Command): void {
         const until = await store.head();
         const data = { export: 'log', parameters: given({ from, stream }) } as const;
         await recordAccess(installation, { type: 'access.exported', data }, null);
-        for await (const { events } of readLog(store, { from: from ?? null, until, stream }))
+        for await (const { events } of readLogFrom(store, { from: from ?? null, until, stream }))
           for (const event of events) await printJson(toAuditEvent(event));
       }),
     );

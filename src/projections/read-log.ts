@@ -18,10 +18,20 @@ export interface LogSlice {
   batchSize?: number;
 }
 
-/**
- * Yields the stored events after a position, up to another. Throws `invalid_parameter` if the
- * engine has no event at `from`.
- */
+/** As `readLog`, from a position of a client. Throws `invalid_parameter` for an unknown one. */
+export async function* readLogFrom(
+  store: EventStore,
+  slice: LogSlice,
+): AsyncGenerator<Batch, void, void> {
+  try {
+    yield* readLog(store, slice);
+  } catch (error) {
+    if (!(error instanceof PositionUnknown)) throw error;
+    throw fieldError('from', 'must be the position of an event of the log', 'invalid_parameter');
+  }
+}
+
+/** Yields the stored events after a position, up to another. Throws PositionUnknown. */
 export async function* readLog(
   store: EventStore,
   { from, until: last, stream, signal, batchSize }: LogSlice,
@@ -44,9 +54,6 @@ export async function* readLog(
       yield { ...batch, events };
       if (batch.position >= until) return;
     }
-  } catch (error) {
-    if (!(error instanceof PositionUnknown)) throw error;
-    throw fieldError('from', 'must be the position of an event of the log', 'invalid_parameter');
   } finally {
     done.abort();
   }

@@ -8,7 +8,7 @@ import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
-import { readLog } from '../../projections/read-log.ts';
+import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
 import { clientOf } from '../auth.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
@@ -90,7 +90,7 @@ export function auditRoutes({
         const { from = null, stream } = request.query;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
-        const batches = readLog(store, { from, until, stream, signal: closed.signal });
+        const batches = readLogFrom(store, { from, until, stream, signal: closed.signal });
         const visible = lines(
           batches,
           (event) => everything || event.metadata.account_id === accountId,
