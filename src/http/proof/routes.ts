@@ -33,16 +33,15 @@ export function proofRoutes(
   const { sql, store, logId, config } = deps;
 
   async function find(size: string): Promise<schemas.Checkpoint> {
-    const wanted = /^[1-9]\d{0,14}$/.test(size) ? Number(size) : 0;
-    const found = await checkpointOfSize(sql, wanted);
-    if (!found) {
-      await rejectIfBehind(wanted);
-      throw new DomainError(
-        'not_found',
-        `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
-      );
+    if (/^[1-9]\d{0,14}$/.test(size)) {
+      const found = await checkpointOfSize(sql, Number(size));
+      if (found) return schemas.toCheckpoint(found);
+      await rejectIfBehind(Number(size));
     }
-    return schemas.toCheckpoint(found);
+    throw new DomainError(
+      'not_found',
+      `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
+    );
   }
 
   /** Throws `unavailable` if the log has a checkpoint up to this size that the tree lacks. */

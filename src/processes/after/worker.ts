@@ -201,16 +201,15 @@ async function takeStep(
   if (!turn.moveTo(endpoint_id)) return { claim, delayMs: 0 };
   const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
   try {
-    if (step === 'marker') {
-      const event = await writeMarker(deps.destinations, transfer, place, within);
-      turn.answered(true);
-      return { event };
-    }
     const { begun } = claim;
     // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
-    if (!(await beginSourceStep(deps.durable, claim))) return { claim, delayMs: 0 };
+    if (step === 'source' && !(await beginSourceStep(deps.durable, claim)))
+      return { claim, delayMs: 0 };
     const options = { begun, version: version as string, signal: within };
-    const event = await settleSource(deps.sources, transfer, place, options);
+    const event =
+      step === 'marker'
+        ? await writeMarker(deps.destinations, transfer, place, within)
+        : await settleSource(deps.sources, transfer, place, options);
     turn.answered(true);
     return { event };
   } catch (error) {

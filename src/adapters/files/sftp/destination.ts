@@ -59,14 +59,15 @@ async function openPart(
   if (resume && taken && taken.size >= resume.bytes) {
     return opened(await open(connection, part, 'r+'), resume.bytes);
   }
-  if (resume) return opened(await createPart(connection, part), 0);
+  // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
+  if (resume || !overwrite) return opened(await createPart(connection, part), 0);
   return opened(await createUnlessFolder(connection, part, path), 0);
 }
 
 /**
  * Creates the part, and throws FileError `destination_exists` if a folder has the name of the file.
- * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Asks for
- * both at once, so that it takes no longer.
+ * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Both
+ * requests are sent at once, so this takes no longer.
  */
 async function createUnlessFolder(
   connection: Connection,
