@@ -34,8 +34,8 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 /**
- * Leaves out what is wrong with the length of a value that has another type anyway. A schema
- * measures a text that is sent in place of a list, and would ask for fewer characters.
+ * Removes the issues about the length of a value whose type is wrong. If a client sends a text in
+ * place of a list, a schema also measures the text, and would ask for fewer characters.
  */
 export function withoutLengths(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue[] {
   const placeOf = ({ path }: z.core.$ZodIssue) => path.map(String).join('\0');

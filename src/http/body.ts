@@ -9,9 +9,8 @@ export const BODY_LIMIT = 64 * 1024;
 const DISCARDED = 8 << 20;
 
 /**
- * Reads what is left of a body that is too large or of another type before its answer is sent.
- * Fastify stops reading and closes the connection: most clients then report a broken pipe in place
- * of the answer.
+ * Delays the answers 413 and 415 until the rest of the body is read. Fastify alone stops reading
+ * and closes the connection. Most clients then report a broken pipe in place of the answer.
  */
 export function discardUnreadBodies(app: FastifyInstance): void {
   app.addHook('onSend', async ({ raw }, { statusCode }) => {

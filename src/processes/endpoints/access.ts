@@ -98,8 +98,8 @@ export async function openLister(vault: Vault, endpoint: Endpoint): Promise<List
 }
 
 /**
- * Accepts the host key that an administrator has compared, if the verified server has announced it or
- * if the server presents it now. Throws `validation_failed` if the server presents another key,
+ * Accepts the host key that an administrator has compared, if the verified server has announced it
+ * or if the server presents it now. Throws `validation_failed` if the server presents another key,
  * `endpoint_failed` if it is unreachable.
  */
 export async function acceptShownHostKey(

@@ -1,7 +1,7 @@
 /*
  * The owner of `work.flow_looks` and `work.flow_sightings`: when each flow was last listed, and
- * since when each waiting file has not changed. Neither decides whether a file was taken: a lost row
- * only makes a flow look sooner, or a file wait longer.
+ * since when each waiting file has not changed. Neither decides whether a file was taken: a lost
+ * row only makes a flow look sooner, or a file wait longer.
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';
 

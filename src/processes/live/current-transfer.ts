@@ -29,7 +29,7 @@ export async function currentTransfer(
   if (last === undefined) return null;
   const transfer = stateOf(events);
   if (transfer.facts.account_id !== accountId) return null;
-  const isNew = found === null && (await commands.waitToRead('transfers', last.position));
-  const shown = isNew ? await findTransfer(sql, accountId, transferId) : null;
+  const isShownNow = found === null && (await commands.waitToRead('transfers', last.position));
+  const shown = isShownNow ? await findTransfer(sql, accountId, transferId) : null;
   return shown ?? { transfer, moving: null };
 }

@@ -11,8 +11,8 @@
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
  * Memory holds the last state of each stream, one batch of events, and the right edge of the tree.
- * It holds no ended transfers and batches, which are nearly all of the log. `save` gets its content,
- * and a later run continues with it.
+ * It holds no ended transfers and batches, which are nearly all of the log. `save` gets its
+ * content, and a later run continues with it.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -211,7 +211,7 @@ function isTransfer(stream: string): boolean {
   return parseStream(stream).kind === 'transfer';
 }
 
-/** Yields what is wrong with the checkpoints before the log is read. They are sorted by size. */
+/** Yields how checkpoints, sorted by size, contradict each other and the name of the log. */
 function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generator<Fault> {
   const expected = originOf(logId);
   for (const { source, origin } of checkpoints)
