@@ -1,8 +1,9 @@
 /*
  * Follows the event log for a named consumer: a projection or a process manager.
  *
- * A consumer changes its rows and its checkpoint in one transaction. It moves no file, appends no
- * event and sends nothing. So a crash repeats a whole batch or nothing.
+ * A consumer changes its rows and its checkpoint in one transaction. It moves no file and appends no
+ * event. So a crash repeats a whole batch or nothing. Only the outbox has requests made meanwhile,
+ * which may be repeated (processes/webhooks/first-attempts.ts).
  *
  * One process of the installation runs a consumer; an advisory lock decides which. The states, as
  * readiness shows them:
@@ -82,6 +83,8 @@ interface Follower {
    * no request waits for.
    */
   gatherMs?: number;
+  /** Maximum number of events in a batch. 1,000 by default. */
+  batchSize?: number;
 }
 
 export interface ApplyingConsumer extends Follower {
@@ -95,11 +98,12 @@ export interface ApplyingConsumer extends Follower {
   inOneStatement?(sql: Sql, events: StoredEvent[], removed?: RemovedLeaves): Promise<Writes | null>;
 }
 
-interface PreparingConsumer extends Follower {
+export interface PreparingConsumer extends Follower {
   /**
    * Does the slow part of a batch before its transaction begins: Postgres ends a transaction that
    * idles. Rows that it reads of its own tables are still valid in the transaction. They change
-   * only with the checkpoint, which the transaction compares first.
+   * only with the checkpoint, which the transaction compares first. If the batch before is `ahead`,
+   * it may still be unsaved.
    */
   prepare(sql: Sql, events: StoredEvent[]): Promise<Prepared>;
 }
@@ -110,7 +114,14 @@ type Apply = (tx: Transaction) => Promise<void>;
  * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
  * both, the transaction is for rows that the statement takes for new and that exist.
  */
-type Prepared = { writes: Writes; apply?: Apply } | { writes?: null; apply: Apply };
+export type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; apply: Apply }) & {
+  /** True if the next batch can be prepared before this one is saved. */
+  ahead?: boolean;
+  /** The batch is saved after it resolves. It never rejects. */
+  ready?: Promise<void>;
+  /** Called once: the batch was saved, or never will be, and its events come again. */
+  ended?(saved: boolean): void;
+};
 
 export interface ConsumerDeps {
   store: EventStore;
@@ -338,28 +349,52 @@ async function consume(
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
-  let saved = await resumePosition(deps, table, name, checkpoint);
+  let reached = await resumePosition(deps, table, name, checkpoint);
   let savedAt = performance.now();
-  const from = saved === 0n ? null : saved;
+  const from = reached === 0n ? null : reached;
   const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
+  /** Aborts when no batch is to follow: `isDone` returned true, or a batch could not be saved. */
+  const end = new AbortController();
+  /** Saves the batches in their order. Rejects if one could not be saved. */
+  let saving: Promise<void> = Promise.resolve();
+  const then = (step: () => Promise<void> | void) => {
+    saving = saving.then(step);
+    saving.catch(() => end.abort());
+  };
 
-  for await (const batch of deps.store.subscribe({
-    from,
-    signal,
-    batchSize: BATCH,
-    streams,
-  })) {
-    const due = batch.events.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
-    if (due && batch.position > saved) {
-      const events = asStored ? batch.events : batch.events.map(upcast);
-      await saveBatch(deps.sql, consumer, events, removed, saved, batch.position);
-      saved = batch.position;
-      savedAt = performance.now();
+  try {
+    for await (const batch of deps.store.subscribe({
+      from,
+      signal: AbortSignal.any([signal, end.signal]),
+      batchSize: consumer.batchSize ?? BATCH,
+      streams,
+    })) {
+      const due = batch.events.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
+      let ahead = true;
+      if (due && batch.position > reached) {
+        const events = asStored ? batch.events : batch.events.map(upcast);
+        const prepared = await prepare(deps.sql, consumer, events, removed);
+        ahead = prepared.ahead ?? false;
+        const move = moveOf(consumer, events, reached, batch.position);
+        const before = saving;
+        before.catch(() => prepared.ended?.(false));
+        then(() => save(deps.sql, move, prepared));
+        // One batch is prepared while another one is saved, and no more.
+        await before;
+        reached = batch.position;
+        savedAt = performance.now();
+      }
+      then(() => {
+        if (isDone(batch.position, batch.caughtUp)) end.abort();
+      });
+      if (!ahead) await saving;
+      if (end.signal.aborted) break;
+      const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;
+      if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
+        await sleep(pause, undefined, { signal }).catch(() => undefined);
     }
-    if (isDone(batch.position, batch.caughtUp)) return;
-    const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;
-    if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
-      await sleep(pause, undefined, { signal }).catch(() => undefined);
+  } finally {
+    await saving;
   }
 }
 
@@ -375,15 +410,38 @@ export async function saveBatch(
   from: bigint,
   to: bigint,
 ): Promise<void> {
-  const { name, table } = consumer;
-  const move = { table, name, from, to, last: events.at(-1) ?? null };
-  const { writes, apply } = await prepare(sql, consumer, events, removed);
+  const prepared = await prepare(sql, consumer, events, removed);
+  await save(sql, moveOf(consumer, events, from, to), prepared);
+}
+
+function moveOf(
+  { name, table }: Consumer,
+  events: StoredEvent[],
+  from: bigint,
+  to: bigint,
+): CheckpointMove {
+  return { table, name, from, to, last: events.at(-1) ?? null };
+}
+
+async function save(sql: Sql, move: CheckpointMove, prepared: Prepared): Promise<void> {
+  let saved = false;
+  try {
+    await prepared.ready;
+    await write(sql, move, prepared);
+    saved = true;
+  } finally {
+    prepared.ended?.(saved);
+  }
+}
+
+async function write(sql: Sql, move: CheckpointMove, { writes, apply }: Prepared): Promise<void> {
   if (writes && (await saveInOneStatement(sql, move, writes, apply !== undefined))) return;
+  const { table, name, from, to, last } = move;
   await sql.begin(async (tx) => {
     // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
     // The first statement of `apply` is sent in the same round trip. The transaction commits only
     // if the checkpoint was at `from`.
-    const moved = moveCheckpoint(tx, table, name, from, to, move.last);
+    const moved = moveCheckpoint(tx, table, name, from, to, last);
     const applied = (apply as Apply)(tx);
     for (const done of await Promise.allSettled([moved, applied]))
       if (done.status === 'rejected') throw done.reason;

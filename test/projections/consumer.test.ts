@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
-import type { Event } from '../../src/domain/event.ts';
+import type { Event, StoredEvent } from '../../src/domain/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { hashOfLeaf } from '../../src/domain/proof/leaf.ts';
 import { RETENTION } from '../../src/domain/streams.ts';
@@ -20,9 +20,11 @@ import {
 } from '../../src/projections/checkpoint.ts';
 import {
   type ApplyingConsumer,
+  type Consumer,
   type ConsumerDeps,
   type ConsumerStatus,
   catchUpIfIdle,
+  type PreparingConsumer,
   runConsumer,
 } from '../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
@@ -100,7 +102,7 @@ describeWithPostgres('a consumer of the log', () => {
     return position;
   }
 
-  function start(deps: ConsumerDeps, runs: ApplyingConsumer) {
+  function start(deps: ConsumerDeps, runs: Consumer) {
     const stopping = new AbortController();
     const states: ConsumerStatus['state'][] = [];
     const health = createHealth({ ...deps, waiter: { lateSince: () => null } as never });
@@ -259,6 +261,60 @@ describeWithPostgres('a consumer of the log', () => {
     await until(() => running.states.at(-1) === 'active');
     // Between the attempts it never reported success.
     expect(running.states.slice(running.states.indexOf('failed'))).toEqual(['failed', 'active']);
+  });
+
+  describe('that prepares ahead', () => {
+    /** Keeps what it prepares and saves, in order. `ready` says when a batch may be saved. */
+    function preparing(name: string, ready: (revision: number) => Promise<void>) {
+      const steps: string[] = [];
+      const runs: PreparingConsumer = {
+        ...consumer(name),
+        batchSize: 1,
+        async prepare(_, events) {
+          const { revision } = events[0] as StoredEvent;
+          steps.push(`prepare ${revision}`);
+          return {
+            ahead: true,
+            ready: ready(revision),
+            apply: async (tx) => {
+              await tx`insert into public.seen values (${name}, ${name}, ${revision})`;
+            },
+            ended: (saved) => steps.push(`${saved ? 'saved' : 'lost'} ${revision}`),
+          };
+        },
+      };
+      return { steps, runs };
+    }
+
+    it('prepares one batch while it saves another, and saves them in order', async () => {
+      await append('ahead-a', 3);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const { steps, runs } = preparing('ahead', (n) => (n === 0 ? promise : Promise.resolve()));
+      const { stop } = start(openProcess(), runs);
+      await until(() => steps.length === 2);
+      await sleep(100);
+      expect(steps).toEqual(['prepare 0', 'prepare 1']);
+      resolve();
+      await until(async () => (await seen('ahead')) === 3n);
+      await stop();
+      expect(steps.filter((step) => step.startsWith('saved'))).toEqual([
+        'saved 0',
+        'saved 1',
+        'saved 2',
+      ]);
+    });
+
+    it('loses what it prepared with a batch that it cannot save, and prepares it again', async () => {
+      await append('again-a', 2);
+      await database.sql`insert into public.seen values ('again', 'again', 0)`;
+      const { steps, runs } = preparing('again', () => sleep(100));
+      const { states } = start(openProcess(), runs);
+      await until(() => states.includes('failed'));
+      expect(steps).toEqual(['prepare 0', 'prepare 1', 'lost 0', 'lost 1']);
+      await database.sql`delete from public.seen where consumer = 'again'`;
+      await until(async () => (await seen('again')) === 2n);
+      expect(steps.slice(4).toSorted()).toEqual(['prepare 0', 'prepare 1', 'saved 0', 'saved 1']);
+    });
   });
 
   it('catches up in the caller, unless a process runs it', async () => {
