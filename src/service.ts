@@ -19,7 +19,7 @@ import { runProjectionTasks } from './processes/projections/tasks.ts';
 import { openCheckpointSink } from './processes/proof/open-sink.ts';
 import { runSigner } from './processes/proof/signer.ts';
 import { runSinks } from './processes/proof/sinks.ts';
-import { runDeliverer } from './processes/webhooks/deliverer.ts';
+import { createDeliverer } from './processes/webhooks/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
 import {
@@ -143,20 +143,19 @@ export async function startService(
   if (sending) {
     const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
     const sender = sending.createWebhookSender({ allowedCidrs: webhookAllowCidrs });
-    consume(createOutboxConsumer(installation.store));
-    run(runReplays(following, signal));
-    run(
-      runDeliverer(
-        {
-          ...following,
-          sender,
-          metrics: metrics.deliverer,
-          retryDelays: webhookRetryDelays,
-          graceMs: GRACE_MS,
-        },
-        signal,
-      ),
+    const deliverer = createDeliverer(
+      {
+        ...following,
+        sender,
+        metrics: metrics.deliverer,
+        retryDelays: webhookRetryDelays,
+        graceMs: GRACE_MS,
+      },
+      signal,
     );
+    consume(createOutboxConsumer(installation.store, deliverer.attemptFirst));
+    run(runReplays(following, signal));
+    run(deliverer.run());
   }
   if (roles.includes('monitor')) {
     run(

@@ -8,9 +8,10 @@ import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { ServerCertificate } from './certificates.ts';
 
-/** Its reaction to a request: an answer with a status, or bad behaviour. */
+/** Its reaction to a request: an answer with a status, perhaps later, or bad behaviour. */
 export type Behaviour =
   | number
+  | { status: number; afterMs: number }
   /** Never answers. */
   | 'hang'
   /** Closes the connection without an answer. */
@@ -82,7 +83,13 @@ export async function startWebhookReceiver(
     answer(typeof behaviour === 'function' ? behaviour(one) : behaviour, request, response);
   }
 
-  function answer(chosen: Behaviour, { socket }: IncomingMessage, response: ServerResponse): void {
+  function answer(chosen: Behaviour, request: IncomingMessage, response: ServerResponse): void {
+    if (typeof chosen === 'object') {
+      const timer = setTimeout(() => answer(chosen.status, request, response), chosen.afterMs);
+      timers.add(timer);
+      return;
+    }
+    const { socket } = request;
     switch (chosen) {
       case 'hang':
         return;

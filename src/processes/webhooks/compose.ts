@@ -21,18 +21,16 @@ const COMPLETIONS: readonly string[] = ['transfer.completed', 'transfer.failed']
 /** Concurrent stream reads. A batch can contain events of a thousand streams. */
 const READS_AT_ONCE = 8;
 
-type Recipient = Pick<Webhook, 'webhook_id' | 'account_id' | 'events'>;
-
 /** An event that a webhook receives unless the state of the event's stream excludes it. */
 export interface Candidate {
   event: StoredEvent;
-  webhook: Recipient;
+  webhook: Webhook;
 }
 
 /** Returns true if a webhook may receive an event, judged by the event alone. */
 export function mayReceive(
   { type, metadata }: StoredEvent,
-  { account_id, events }: Recipient,
+  { account_id, events }: Webhook,
 ): boolean {
   const webhookType = webhookTypeOf(type);
   if (webhookType === null) return false;

@@ -8,7 +8,7 @@ const MIN_LIMIT = 2;
  */
 const CLAIMS_PER_PLACE = 8;
 /** A webhook is quick if its last request took less. */
-const QUICK_MS = 250;
+export const QUICK_MS = 250;
 /**
  * Claims of all healthy webhooks together, and of all unproven ones. Webhooks that hang use up the
  * second number only, however many hang.
@@ -42,6 +42,11 @@ export interface Capacity {
  */
 export interface ConcurrencyLimits<Work> {
   capacity(): Capacity;
+  /**
+   * Returns true if the webhook is healthy, its last request took less than `ms`, and those under
+   * way have not all waited four times as long.
+   */
+  answersWithin(ms: number, webhookId: string): boolean;
   /** Begins the work as soon as its webhook has a free place. */
   add(webhookId: string, work: Work): void;
   /** Removes and returns the waiting work of all webhooks. */
@@ -54,19 +59,28 @@ interface Limit<Work> {
   waiting: Work[];
   /** Share of failed attempts, 0 to 1. Recent attempts weigh most. */
   failing: number;
-  /** True if the webhook is not down and its last request took less than 250 ms. */
-  quick: boolean;
+  /** Duration of the last request, in milliseconds. Infinity before the first one. */
+  tookMs: number;
   /** When the last request ended, or the first of those under way began. */
   activeAt: number;
 }
 
+/** Whether the request was delivered, and how long it took until its answer or failure. */
+export interface Done {
+  delivered: boolean;
+  tookMs: number;
+}
+
 export interface LimitedWork<Work> {
-  /** Does the work. Returns true if the request was delivered. Never rejects. */
-  begin(work: Work): Promise<boolean>;
+  /** Does the work. Never rejects. */
+  begin(work: Work): Promise<Done>;
   /** Releases work that was not begun, so another process can take it. */
   release(works: Work[]): void;
-  /** Called when a webhook has capacity for more claims. */
-  onCapacity(): void;
+  /**
+   * Called when work has ended and its webhook has capacity for more claims. `isIdle`: it has no
+   * other work.
+   */
+  onCapacity(work: Work, isIdle: boolean): void;
 }
 
 export function createConcurrencyLimits<Work>({
@@ -82,36 +96,38 @@ export function createConcurrencyLimits<Work>({
       underWay: 0,
       waiting: [],
       failing: DOWN,
-      quick: false,
+      tookMs: Infinity,
       activeAt: 0,
     };
     limits.set(webhookId, known);
     return known;
   }
 
+  function isSilent({ underWay, activeAt }: Limit<Work>, ms: number): boolean {
+    return underWay > 0 && activeAt < performance.now() - ms;
+  }
+
   /** Returns the free places. Returns 0 until half of them are free, so claims come in batches. */
-  function freePlaces({ limit, underWay, waiting, quick }: Limit<Work>): number {
-    const places = quick ? limit * CLAIMS_PER_PLACE : limit;
+  function freePlaces({ limit, underWay, waiting, failing, tookMs }: Limit<Work>): number {
+    const places = failing < DOWN && tookMs < QUICK_MS ? limit * CLAIMS_PER_PLACE : limit;
     const free = places - underWay - waiting.length;
     return free >= places / 2 ? free : 0;
   }
 
   async function run(webhook: Limit<Work>, work: Work): Promise<void> {
-    const began = performance.now();
-    if (webhook.underWay++ === 0) webhook.activeAt = began;
-    const delivered = await begin(work);
+    if (webhook.underWay++ === 0) webhook.activeAt = performance.now();
+    const { delivered, tookMs } = await begin(work);
     webhook.underWay--;
     webhook.activeAt = performance.now();
-    const tookMs = webhook.activeAt - began;
+    webhook.tookMs = tookMs;
     webhook.failing += WEIGHT * ((delivered ? 0 : 1) - webhook.failing);
-    webhook.quick = webhook.failing < DOWN && tookMs < QUICK_MS;
     if (delivered) webhook.limit = Math.min(MAX_LIMIT, webhook.limit + 1);
     else if (webhook.failing > DOWN || tookMs > SILENT_MS) {
       webhook.limit = Math.max(MIN_LIMIT, Math.floor(webhook.limit / 2));
       release(webhook.waiting.splice(0));
     }
     advance(webhook);
-    if (freePlaces(webhook) > 0) onCapacity();
+    if (freePlaces(webhook) > 0) onCapacity(work, webhook.underWay === 0);
   }
 
   function advance(webhook: Limit<Work>): void {
@@ -124,12 +140,11 @@ export function createConcurrencyLimits<Work>({
 
   return {
     capacity() {
-      const silentSince = performance.now() - SILENT_MS;
       const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
       const webhooks = new Map<string, { free: number; healthy: boolean }>();
       for (const [webhookId, webhook] of limits) {
-        const { failing, underWay, waiting, activeAt } = webhook;
-        const healthy = failing < DOWN && (underWay === 0 || activeAt > silentSince);
+        const { failing, underWay, waiting } = webhook;
+        const healthy = failing < DOWN && !isSilent(webhook, SILENT_MS);
         left[healthy ? 'healthy' : 'unproven'] -= underWay + waiting.length;
         webhooks.set(webhookId, { free: freePlaces(webhook), healthy });
       }
@@ -139,6 +154,12 @@ export function createConcurrencyLimits<Work>({
         each: INITIAL_LIMIT,
         webhooks,
       };
+    },
+    answersWithin(ms, webhookId) {
+      const webhook = limits.get(webhookId);
+      if (webhook === undefined) return false;
+      const { failing, tookMs } = webhook;
+      return failing < DOWN && tookMs < ms && !isSilent(webhook, 4 * ms);
     },
     add(webhookId, work) {
       const webhook = limitOf(webhookId);

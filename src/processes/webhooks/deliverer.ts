@@ -8,7 +8,8 @@ import type { Outcome, WebhookSender } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { createConcurrencyLimits } from './concurrency-limits.ts';
+import { createConcurrencyLimits, type Done } from './concurrency-limits.ts';
+import { type AttemptFirst, type Claimed, createFirstAttempts } from './first-attempts.ts';
 import { createSecrets } from './secrets.ts';
 import {
   type Attempt,
@@ -35,9 +36,6 @@ const UNSIGNED =
   "not sent: the master key of this installation cannot decrypt the webhook's secret. " +
   'Rotate it (POST /v1/webhooks/{id}/rotate-secret) and configure the new one at the receiver';
 
-/** A claim with its time by the claims' clock (epoch ms) and by `performance.now()`. */
-type Claimed = Claim & { claimedAt: number; claimedMark: number };
-
 export interface DelivererMetrics {
   attempted(outcome: Outcome['type'], seconds: number): void;
   ended(status: 'delivered' | 'failed'): void;
@@ -62,12 +60,18 @@ export interface DelivererDeps {
   clock?: Clock;
 }
 
-/**
- * Claims due deliveries, sends them and records the outcomes, until the signal aborts. Any number
- * of processes can run it. If a process does not record a claim within its lease, another process
- * sends the delivery again.
- */
-export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Promise<void> {
+export interface Deliverer {
+  /**
+   * Claims due deliveries, sends them and records the outcomes, until the signal aborts. Any number
+   * of processes can run it. If a process does not record a claim within its lease, another process
+   * sends the delivery again.
+   */
+  run(): Promise<void>;
+  /** For the outbox of the same process. */
+  attemptFirst: AttemptFirst;
+}
+
+export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliverer {
   const { sql, sender, metrics, retryDelays, logger } = deps;
   const wakeUp = createWakeUp();
   const secrets = createSecrets(deps.vault);
@@ -77,7 +81,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
   /** A webhook has capacity again. */
   let freed = false;
   let polledAt = 0;
-  const underWay = new Map<Claimed, Promise<boolean>>();
+  const underWay = new Map<Claimed, Promise<Done>>();
   const limits = createConcurrencyLimits<Claimed>({
     begin,
     release: (claimed) => void release(claimed),
@@ -87,6 +91,7 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     await recordAttempts(sql, attempts);
     return attempts.map(() => undefined);
   }, RECORDED_TOGETHER);
+  const attemptFirst = createFirstAttempts({ ...deps, limits, release, signal });
 
   /** Returns the number of new claims. Skips the query if nothing can be due or nothing is free. */
   async function claimMore(): Promise<number> {
@@ -108,30 +113,35 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     return claims.length;
   }
 
-  function begin(claimed: Claimed): Promise<boolean> {
+  function begin(claimed: Claimed): Promise<Done> {
     const attempted = attempt(claimed).catch((error: unknown) => {
+      claimed.first?.release();
       if (!closed) {
         logger.error(
           { err: error, delivery_id: claimed.id },
           'an attempt of a delivery could not be recorded; sending it again in 30 s',
         );
       }
-      return false;
+      return { delivered: false, tookMs: 0 };
     });
     underWay.set(claimed, attempted);
-    return attempted.finally(() => underWay.delete(claimed));
+    return attempted.finally(() => {
+      underWay.delete(claimed);
+      claimed.first?.over();
+    });
   }
 
   /**
-   * Returns true if the receiver accepted the delivery. The attempt occupies its place until it is
-   * recorded, so a crash can duplicate at most as many deliveries as a webhook has places.
+   * Makes and records an attempt. It occupies its place until it is recorded or in the batch that
+   * records it. So a crash can duplicate at most as many deliveries as a webhook has places, and
+   * those of the two batches of the outbox that were not stored.
    */
-  async function attempt(claimed: Claimed): Promise<boolean> {
+  async function attempt(claimed: Claimed): Promise<Done> {
     const { url, event_id, body, claimedAt, claimedMark } = claimed;
     const waited = performance.now() - claimedMark;
     if (waited > BEGUN_WITHIN_MS) {
       await release([claimed]);
-      return false;
+      return { delivered: false, tookMs: 0 };
     }
     const began = claimedAt + waited;
     const signing = await secrets.of(claimed, began);
@@ -144,15 +154,24 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
             body,
           });
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
-    await record({ claim: claimed, at: new Date(began).toISOString(), outcome, next });
+    await save(claimed, { claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
     if (next.status !== 'pending') metrics.ended(next.status);
-    return outcome.type === 'delivered';
+    return { delivered: outcome.type === 'delivered', tookMs: outcome.durationMs };
+  }
+
+  async function save({ first }: Claimed, attempt: Attempt): Promise<void> {
+    if (first?.end(attempt)) return;
+    // If the delivery is not stored, its event comes again.
+    if (!first || (await first.stored)) await record(attempt);
   }
 
   /** Releases claims. If that fails, their leases expire. */
   async function release(claimed: Claimed[]): Promise<void> {
-    if (claimed.length > 0) await releaseClaims(sql, claimed).catch(() => undefined);
+    const stored = claimed.filter(({ first }) => !first?.release());
+    await Promise.all(stored.map(({ first }) => first?.stored));
+    if (stored.length > 0) await releaseClaims(sql, stored).catch(() => undefined);
+    for (const { first } of stored) first?.over();
   }
 
   function onNews(): void {
@@ -160,35 +179,41 @@ export async function runDeliverer(deps: DelivererDeps, signal: AbortSignal): Pr
     wakeUp.wake();
   }
 
-  function onCapacity(): void {
+  function onCapacity({ first }: Claimed, isIdle: boolean): void {
+    // While first attempts are made, nothing else of the webhook is due.
+    if (first && !isIdle) return;
     freed = true;
     wakeUp.wake();
   }
 
-  const unlisten = listen(sql, DELIVERIES_CHANNEL, onNews, onNews);
-  signal.addEventListener('abort', wakeUp.wake);
-  while (!signal.aborted) {
-    const began = performance.now();
-    const claimed = await claimMore().catch((error: unknown) => {
-      logger.error({ err: error }, 'deliveries could not be claimed; retrying in 0.5 s');
-      news = true;
-      return 0;
-    });
-    if (claimed === 0) await wakeUp.wait(POLL_MS);
-    // Pauses as long as the claim took: deliveries and places that come meanwhile share a query.
-    else await sleep(Math.min(performance.now() - began, PAUSE_MS));
+  async function run(): Promise<void> {
+    const unlisten = listen(sql, DELIVERIES_CHANNEL, onNews, onNews);
+    signal.addEventListener('abort', wakeUp.wake);
+    while (!signal.aborted) {
+      const began = performance.now();
+      const claimed = await claimMore().catch((error: unknown) => {
+        logger.error({ err: error }, 'deliveries could not be claimed; retrying in 0.5 s');
+        news = true;
+        return 0;
+      });
+      if (claimed === 0) await wakeUp.wait(POLL_MS);
+      // Pauses as long as the claim took: deliveries and places that come meanwhile share a query.
+      else await sleep(Math.min(performance.now() - began, PAUSE_MS));
+    }
+
+    await release(limits.drain());
+    const all = Promise.all(underWay.values());
+    await Promise.race([all, sleep(deps.graceMs, undefined, { ref: false })]);
+    closed = true;
+    const left = [...underWay.keys()];
+    await sender.close();
+    await all;
+    // An attempt that was recorded meanwhile has no claim any more.
+    await release(left);
+    unlisten();
   }
 
-  await release(limits.drain());
-  const all = Promise.all(underWay.values());
-  await Promise.race([all, sleep(deps.graceMs, undefined, { ref: false })]);
-  closed = true;
-  const left = [...underWay.keys()];
-  await sender.close();
-  await all;
-  // An attempt that was recorded meanwhile has no claim any more.
-  await release(left);
-  unlisten();
+  return { run, attemptFirst };
 }
 
 function nextOf(

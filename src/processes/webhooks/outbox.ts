@@ -3,9 +3,10 @@
  * each event and each webhook that receives it, with the payload as text, and one row of
  * `work.pending_deliveries`, which says that it is to be sent.
  *
- * It writes rows only. A batch changes deliveries, webhooks and the checkpoint in one transaction,
- * so a crash repeats the whole batch or nothing. Deliverers (deliverer.ts) claim the rows, sign and
- * send them, and record the attempts.
+ * A batch changes deliveries, webhooks and the checkpoint in one transaction, so a crash repeats the
+ * whole batch or nothing. Deliverers (deliverer.ts) claim the rows, sign and send them, and record
+ * the attempts. The deliverer of the same process attempts deliveries to quick webhooks before the
+ * batch is stored (first-attempts.ts). A delivery that ends at once is then one row, written once.
  *
  * It folds the webhooks itself, into `work.outbox_webhooks`, and does not read the catalog: each
  * event then meets the webhooks as they were at its place in the log, at any reading speed.
@@ -18,8 +19,8 @@
  * (replays.ts).
  *
  * What can go wrong:
- * - The outbox reads an event twice. `enqueue` skips a delivery that exists for the same webhook
- *   and event.
+ * - The outbox reads an event twice. A delivery that exists for the same webhook and event stays as
+ *   it is.
  * - The checkpoint belongs to another log or to a newer state of a restored log. The consumer then
  *   rejects it. `rebuildOutbox` folds the new log and continues at its end. It sends nothing that
  *   happened before, and keeps existing deliveries.
@@ -41,13 +42,16 @@ import { type Consumer, readToEnd } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
 import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
+import type { AttemptFirst } from './first-attempts.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
-import { enqueue, failDeliveriesOf } from './table.ts';
+import { enqueue, failDeliveriesOf, insertedDeliveries } from './table.ts';
 
 const NAME = 'outbox';
 const TABLE = 'work.checkpoints';
 const VERSION = 1;
+/** Events in a batch. A crash repeats the requests of two batches at most. */
+const BATCH = 256;
 
 /**
  * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
@@ -58,26 +62,41 @@ export const DELIVERED_STREAMS = (
 ).map(streamPrefix);
 const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
 
-/** Creates the consumer that writes a delivery for each event that a webhook receives. */
-export function createOutboxConsumer(store: EventStore): Consumer {
+/**
+ * Creates the consumer that writes a delivery for each event that a webhook receives. With
+ * `attemptFirst`, it lets the deliverer of its process attempt new deliveries before it writes them.
+ */
+export function createOutboxConsumer(
+  store: EventStore,
+  attemptFirst: AttemptFirst | null = null,
+): Consumer {
   return {
     name: NAME,
     table: TABLE,
     version: VERSION,
     streams: STREAMS,
+    batchSize: BATCH,
     async prepare(sql, events) {
       const { candidates, changed } = await foldWebhooks(sql, events);
       const deliveries =
         candidates.length > 0 ? await composeDeliveries(store, candidates, events) : [];
       const hours = hoursOf(events);
       if (deliveries.length === 0 && changed.size === 0)
-        return { writes: (tx) => savedHours(tx, hours) };
+        return { writes: (tx) => savedHours(tx, hours), ahead: true };
+      const apply = async (tx: Transaction) => {
+        await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
+        if (deliveries.length > 0) await enqueue(tx, deliveries);
+        await endDeliveriesOfRemoved(tx, events);
+      };
+      // What follows meets the webhooks as this batch leaves them.
+      if (changed.size > 0 || attemptFirst === null) return { apply };
+      const { ready, rows, ended } = await attemptFirst(deliveries, webhooksOf(candidates));
       return {
-        apply: async (tx) => {
-          await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
-          if (deliveries.length > 0) await enqueue(tx, deliveries);
-          await endDeliveriesOfRemoved(tx, events);
-        },
+        ready,
+        writes: (tx) => tx`${savedHours(tx, hours)} ${insertedDeliveries(tx, rows())}`,
+        apply,
+        ended,
+        ahead: true,
       };
     },
   };
@@ -151,6 +170,10 @@ async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<Fold
     }
   }
   return { candidates, changed };
+}
+
+function webhooksOf(candidates: Candidate[]): Map<string, Webhook> {
+  return new Map(candidates.map(({ webhook }) => [webhook.webhook_id, webhook]));
 }
 
 /** Returns the accounts whose webhooks may receive these events. */

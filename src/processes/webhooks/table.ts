@@ -1,13 +1,13 @@
 /*
  * The owner of `work.deliveries`, `work.pending_deliveries` and `work.delivery_attempts`: every
- * statement on them is here, or in the SQL functions `work.claim_deliveries`,
+ * statement on them is here, or in the SQL functions `work.due_webhooks`, `work.claim_deliveries`,
  * `work.record_attempts` and `work.purge_deliveries`, called only from here.
  *
  * A delivery has a row in `work.pending_deliveries` while its status is `pending`. A statement that
  * changes both rows changes that one first, so two statements never wait for each other.
  */
 
-import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import { jsonArray } from '../../adapters/postgres/json-array.ts';
 import type { Outcome } from '../../adapters/webhooks/send.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
@@ -43,6 +43,71 @@ export interface NewDelivery {
   body: string;
 }
 
+/** A new delivery, perhaps with its first attempt. */
+export interface DeliveryRow extends NewDelivery {
+  id: string;
+  /** When the first attempt was claimed. Null for a delivery without one: then now. */
+  created_at: string | null;
+  /** The claim of the first attempt while it is under way. */
+  claim_id: string | null;
+  /** The first attempt, if it has ended. */
+  attempt: Attempt | null;
+}
+
+/**
+ * Returns the CTEs that insert deliveries, if the CTE `moved` has a row. They fail if a delivery
+ * exists.
+ */
+export function insertedDeliveries(sql: Queryable, unordered: DeliveryRow[]): Fragment {
+  const rows = unordered.toSorted(byKey);
+  const attempts = rows.map(({ attempt }) => attempt);
+  const { at, durations, statusCodes, errors, responses, statuses, dueTimes } = columnsOf(attempts);
+  return sql`
+    , delivery as (
+      select * from moved, unnest(
+        ${rows.map(({ id }) => id)}::text[],
+        ${rows.map(({ webhook_id }) => webhook_id)}::text[],
+        ${rows.map(({ account_id }) => account_id)}::text[],
+        ${rows.map(({ event_id }) => event_id)}::text[],
+        ${rows.map(({ event_type }) => event_type)}::text[],
+        ${rows.map(({ transfer_id }) => transfer_id)}::text[],
+        ${jsonArray(
+          sql,
+          rows.map(({ body }) => body),
+        )},
+        ${rows.map(({ created_at }) => created_at)}::timestamptz[],
+        ${rows.map(({ claim_id }) => claim_id)}::text[],
+        ${at}::timestamptz[], ${durations}::integer[], ${statusCodes}::integer[],
+        ${errors}::text[], ${responses}::text[], ${statuses}::text[], ${dueTimes}::timestamptz[]
+      ) as d(id, webhook_id, account_id, event_id, event_type, transfer_id, body, created_at,
+             claim_id, at, duration_ms, status_code, error, response_body, status, due_at)
+    ),
+    deliveries as (
+      insert into work.deliveries
+        (id, webhook_id, account_id, event_id, event_type, transfer_id, body, status, created_at,
+         attempts, ended_at, last_status_code, last_error)
+      select id, webhook_id, account_id, event_id, event_type, transfer_id, body, status,
+             coalesce(created_at, now()), case when at is null then 0 else 1 end,
+             case when status <> 'pending' then at + duration_ms * interval '1 millisecond' end,
+             status_code, error
+        from delivery
+    ),
+    pending as (
+      insert into work.pending_deliveries
+        (delivery_id, webhook_id, event_id, transfer_id, due_at, tries, claim_id, lease_until)
+      select id, webhook_id, event_id, transfer_id, coalesce(due_at, now()),
+             case when at is null then 0 else 1 end, claim_id,
+             case when claim_id is not null then now() + ${LEASE}::interval end
+        from delivery where status = 'pending'
+    ),
+    attempts as (
+      insert into work.delivery_attempts
+        (delivery_id, number, at, duration_ms, status_code, error, response_body)
+      select id, 1, at, duration_ms, status_code, error, response_body
+        from delivery where at is not null
+    )`;
+}
+
 /** Enqueues new deliveries. Leaves existing ones as they are, sent or not. */
 export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
@@ -53,7 +118,7 @@ export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promis
       returning id, webhook_id, event_id, transfer_id
     )
     ${toSend(sql)} select * from added`;
-  await notify(sql);
+  await announceDeliveries(sql);
 }
 
 /** Enqueues new deliveries, and schedules ended ones again with the same event id and bytes. */
@@ -71,17 +136,22 @@ export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): P
     ),
     again as (${toSend(sql)} select * from known on conflict do nothing returning delivery_id)
     ${pendingAgain(sql)}`;
-  await notify(sql);
+  await announceDeliveries(sql);
 }
 
-async function notify(sql: Queryable): Promise<void> {
+/** Wakes the deliverers of all processes. */
+export async function announceDeliveries(sql: Queryable): Promise<void> {
   await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
 }
 
-/** In the order of the unique key, so that an outbox and a replay never wait for each other. */
+/** The order of the unique key, so that an outbox and a replay never wait for each other. */
+function byKey(a: NewDelivery, b: NewDelivery): number {
+  if (a.webhook_id !== b.webhook_id) return a.webhook_id < b.webhook_id ? -1 : 1;
+  return a.event_id < b.event_id ? -1 : 1;
+}
+
 function insertion(sql: Queryable, unordered: NewDelivery[]) {
-  const keyOf = ({ webhook_id, event_id }: NewDelivery) => `${webhook_id} ${event_id}`;
-  const deliveries = unordered.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const deliveries = unordered.toSorted(byKey);
   return sql`
     insert into work.deliveries as d
       (id, webhook_id, account_id, event_id, event_type, transfer_id, body)
@@ -151,7 +221,7 @@ export async function scheduleFailedAgain(
     ),
     again as (${toSend(sql)} select * from failed on conflict do nothing returning delivery_id)
     ${pendingAgain(sql)}`;
-  if (count > 0) await notify(sql);
+  if (count > 0) await announceDeliveries(sql);
   return count;
 }
 
@@ -269,6 +339,22 @@ export interface Claim {
 export type Clock = () => Date;
 
 /**
+ * Returns which of these webhooks have a delivery that is due, without those of the given claims.
+ * `now` is the time by which it is due.
+ */
+export async function findDueWebhooks(
+  sql: Sql,
+  webhookIds: string[],
+  claimIds: string[],
+  clock?: Clock,
+): Promise<{ due: string[]; now: string }> {
+  const [row] = await sql<[{ due: string[]; now: string }]>`
+    select now, work.due_webhooks(${webhookIds}::text[], ${claimIds}::text[], now) as due
+      from coalesce(${clock?.() ?? null}, now()) as now`;
+  return row;
+}
+
+/**
  * Claims due deliveries within the capacity. `work.claim_deliveries` says which. Returns the claims
  * by event id, and `now`: the time of the claim ('' if there is none).
  */
@@ -300,26 +386,28 @@ export interface Attempt {
 
 /** Records attempts. Skips one whose claim no longer holds: the new holder records its own. */
 export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promise<void> {
-  const outcomes = attempts.map(({ outcome }) => outcome);
-  const statusCodes = outcomes.map((outcome) =>
-    outcome.type === 'error' ? null : outcome.statusCode,
-  );
-  const errors = outcomes.map((outcome) => (outcome.type === 'delivered' ? null : outcome.error));
-  const responses = outcomes.map((outcome) =>
-    outcome.type === 'error' ? null : outcome.responseBody,
-  );
-  const dueTimes = attempts.map(({ next }) => (next.status === 'pending' ? next.dueAt : null));
+  const { at, durations, statusCodes, errors, responses, statuses, dueTimes } = columnsOf(attempts);
   await sql`
     select work.record_attempts(
       ${attempts.map(({ claim }) => claim.id)}::text[],
       ${attempts.map(({ claim }) => claim.claim_id)}::text[],
-      ${attempts.map(({ at }) => at)}::timestamptz[],
-      ${outcomes.map(({ durationMs }) => durationMs)}::integer[],
-      ${statusCodes}::integer[],
-      ${errors}::text[],
-      ${responses}::text[],
-      ${attempts.map(({ next }) => next.status)}::text[],
-      ${dueTimes}::timestamptz[])`;
+      ${at}::timestamptz[], ${durations}::integer[], ${statusCodes}::integer[], ${errors}::text[],
+      ${responses}::text[], ${statuses}::text[], ${dueTimes}::timestamptz[])`;
+}
+
+/** Returns the columns of attempts. An attempt that is null has the status `pending` and no more. */
+function columnsOf(attempts: (Attempt | null)[]) {
+  const of = <Value>(value: (attempt: Attempt) => Value) =>
+    attempts.map((attempt) => (attempt === null ? null : value(attempt)));
+  return {
+    at: of(({ at }) => at),
+    durations: of(({ outcome }) => outcome.durationMs),
+    statusCodes: of(({ outcome }) => (outcome.type === 'error' ? null : outcome.statusCode)),
+    errors: of(({ outcome }) => (outcome.type === 'delivered' ? null : outcome.error)),
+    responses: of(({ outcome }) => (outcome.type === 'error' ? null : outcome.responseBody)),
+    statuses: attempts.map((attempt) => attempt?.next.status ?? 'pending'),
+    dueTimes: of(({ next }) => (next.status === 'pending' ? next.dueAt : null)),
+  };
 }
 
 /** Releases claims whose delivery was not attempted, or whose attempt was interrupted. */

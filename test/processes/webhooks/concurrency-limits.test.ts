@@ -2,10 +2,11 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import {
   type ConcurrencyLimits,
   createConcurrencyLimits,
+  type Done,
 } from '../../../src/processes/webhooks/concurrency-limits.ts';
 
 let limits: ConcurrencyLimits<number>;
-let underWay: { work: number; end(arrived: boolean): void }[];
+let underWay: { work: number; end(done: Done): void }[];
 let givenBack: number[];
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['performance'] });
@@ -26,7 +27,7 @@ const enter = (count: number, webhookId = 'whk_a') => {
 };
 async function end(arrived: boolean, afterMs: number): Promise<void> {
   vi.advanceTimersByTime(afterMs);
-  for (const one of underWay.splice(0)) one.end(arrived);
+  for (const one of underWay.splice(0)) one.end({ delivered: arrived, tookMs: afterMs });
   await new Promise((resolve) => setImmediate(resolve));
 }
 const places = (webhookId = 'whk_a') => limits.capacity().webhooks.get(webhookId)?.free;
@@ -61,7 +62,7 @@ it('concurrency limits leave two places to an unresponsive webhook', async () =>
 it('concurrency limits stay the same for a webhook that fails one request in ten', async () => {
   enter(1_000);
   for (let n = 1; n <= 200; n++) {
-    underWay.shift()?.end(n % 10 !== 0);
+    underWay.shift()?.end({ delivered: n % 10 !== 0, tookMs: 10 });
     await new Promise((resolve) => setImmediate(resolve));
   }
   expect(underWay).toHaveLength(32);
@@ -83,9 +84,9 @@ it('concurrency limits halve the places at each request that hangs', async () =>
   await end(true, 10);
   await end(true, 10);
   vi.advanceTimersByTime(10_000);
-  for (const one of underWay.splice(0, 4)) one.end(false);
+  for (const one of underWay.splice(0, 4)) one.end({ delivered: false, tookMs: 10_000 });
   await new Promise((resolve) => setImmediate(resolve));
-  for (const one of underWay.splice(0)) one.end(true);
+  for (const one of underWay.splice(0)) one.end({ delivered: true, tookMs: 10_000 });
   await new Promise((resolve) => setImmediate(resolve));
   expect(givenBack.length).toBeGreaterThan(0);
 });
@@ -105,7 +106,7 @@ it('concurrency limits claim for half of the places at once, or for none', async
   await end(true, 1_000);
   enter(9);
   expect(places()).toBe(0);
-  underWay[0]?.end(true);
+  underWay[0]?.end({ delivered: true, tookMs: 10 });
   await new Promise((resolve) => setImmediate(resolve));
   expect(places()).toBeGreaterThan(0);
 });
@@ -134,4 +135,22 @@ it('concurrency limits distrust a webhook whose requests wait for a second', asy
   expect(after.webhooks.get('whk_a')?.healthy).toBe(false);
   await end(true, 10);
   expect(limits.capacity().webhooks.get('whk_a')?.healthy).toBe(true);
+});
+
+it('concurrency limits know which webhooks answer soon', async () => {
+  const soon = () => limits.answersWithin(25, 'whk_a');
+  expect(soon()).toBe(false);
+  enter(2);
+  await end(true, 24);
+  expect([soon(), limits.answersWithin(24, 'whk_a')]).toEqual([true, false]);
+  enter(2);
+  vi.advanceTimersByTime(101);
+  expect(soon()).toBe(false);
+  await end(true, 1);
+  expect(soon()).toBe(true);
+  for (let n = 0; n < 8; n++) {
+    enter(1);
+    await end(false, 1);
+  }
+  expect(soon()).toBe(false);
 });

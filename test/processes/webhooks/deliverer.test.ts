@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import { serviceSignature } from '../../../src/adapters/webhooks/signature.ts';
 import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
-import { runDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
+import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
 import {
   ping,
   redeliver,
@@ -46,7 +46,7 @@ describeWithPostgres('the deliverer', () => {
   /** Only tests of receivers that never answer have a short limit: a busy machine misses it. */
   function startDeliverer({ graceMs = 0, withinMs = 60_000 } = {}): { stop(): Promise<void> } {
     const stopping = new AbortController();
-    const running = runDeliverer(
+    const running = createDeliverer(
       {
         sql: installation.derived,
         vault: installation.vault,
@@ -61,7 +61,7 @@ describeWithPostgres('the deliverer', () => {
         clock: () => new Date(now),
       },
       stopping.signal,
-    );
+    ).run();
     const stop = async () => {
       stopping.abort();
       await running;

@@ -1,0 +1,15 @@
+-- version: 1
+-- Returns which of these webhooks have a delivery that is due, without deliveries of the claims
+-- `own`. Reads the first due rows of each webhook only: the settings keep a plan that was made while
+-- nothing was pending.
+create or replace function work.due_webhooks(webhooks text[], own text[], at timestamptz)
+returns text[]
+language sql stable
+set enable_seqscan = off set enable_bitmapscan = off as $$
+  select array(
+    select webhook from unnest(webhooks) as webhook
+     where exists (
+       select from work.pending_deliveries p
+        where p.webhook_id = webhook and p.due_at <= at
+          and (p.claim_id is null or p.claim_id <> all(own))))
+$$;

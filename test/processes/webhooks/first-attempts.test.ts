@@ -1,0 +1,223 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
+import type { StoredEvent } from '../../../src/domain/event.ts';
+import { newId } from '../../../src/domain/ids.ts';
+import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
+import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
+import { type Consumer, readToEnd, saveBatch } from '../../../src/projections/consumer.ts';
+import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
+import { describeWithPostgres } from '../../support/postgres.ts';
+import { until } from '../../support/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+
+describeWithPostgres('first attempts', () => {
+  let installation: TestInstallation;
+  beforeAll(async () => {
+    installation = await openTestInstallation({ WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8' });
+    // Rows of pending deliveries are gone soon. This table keeps who had one.
+    await installation.sql.unsafe(`
+      create table public.once_pending (event_id text);
+      create function public.keep() returns trigger language plpgsql as
+        'begin insert into public.once_pending values (new.event_id); return new; end';
+      create trigger keep after insert on work.pending_deliveries
+        for each row execute function public.keep();
+      create function public.fail() returns trigger language plpgsql as
+        $$begin raise 'the disk is full'; end$$;`);
+  });
+  afterAll(() => installation?.close());
+
+  let receiver: WebhookReceiver;
+  let webhookId: string;
+  let consumer: Consumer;
+  const undo: (() => Promise<unknown>)[] = [];
+  beforeEach(async () => {
+    receiver = await startWebhookReceiver();
+    undo.push(() => receiver.close());
+    const stopping = new AbortController();
+    const deliverer = createDeliverer(
+      {
+        sql: installation.derived,
+        vault: installation.vault,
+        logger: pino({ level: 'silent' }),
+        sender: createWebhookSender({ allowedCidrs: installation.config.webhookAllowCidrs }),
+        metrics: { attempted: () => undefined, ended: () => undefined },
+        retryDelays: [3_600_000],
+        graceMs: 0,
+      },
+      stopping.signal,
+    );
+    const running = deliverer.run();
+    undo.push(async () => {
+      stopping.abort();
+      await running;
+    });
+    webhookId = await addWebhook(installation, receiver.url, [
+      'transfer.created',
+      'transfer.cancelled',
+    ]);
+    await runOutbox(installation);
+    consumer = createOutboxConsumer(installation.store, deliverer.attemptFirst);
+    // A new webhook is not known to answer, so its first delivery is claimed.
+    const [first] = await happen();
+    await save();
+    await ended(first);
+  });
+  afterEach(async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+    await installation.sql`delete from work.outbox_webhooks`;
+    await installation.sql`delete from work.deliveries`;
+    await installation.sql`delete from work.pending_deliveries`;
+  });
+
+  /** Appends a transfer, and returns the ids of its events. */
+  const happen = async (...steps: Parameters<typeof appendTransfer>[1]) =>
+    (await appendTransfer(installation.store, steps)).eventIds;
+
+  /** Saves all events that the outbox has not saved, as one batch. */
+  async function save(): Promise<void> {
+    const { store, derived: sql } = installation;
+    const [{ position: from }] = await sql<[{ position: bigint }]>`
+      select position from work.checkpoints where name = 'outbox'`;
+    const events: StoredEvent[] = [];
+    let to = from;
+    for await (const batch of readToEnd(store, consumer.streams, from)) {
+      events.push(...batch.events);
+      to = batch.position;
+    }
+    await saveBatch(sql, consumer, events, createRemovedLeaves(store, null), from, to);
+  }
+
+  const rowOf = async (eventId: string | undefined) => {
+    const [row] = await installation.sql<
+      {
+        id: string;
+        status: string;
+        attempts: number;
+        created_at: string;
+        last_status_code: number | null;
+      }[]
+    >`select id, status, attempts, created_at, last_status_code
+        from work.deliveries where event_id = ${eventId ?? null}`;
+    return row;
+  };
+  const pendingOf = async (eventId: string | undefined) =>
+    (
+      await installation.sql<{ tries: number; claimed: boolean; later: boolean }[]>`
+        select tries, claim_id is not null as claimed, due_at > now() + interval '50 minutes' as later
+          from work.pending_deliveries where event_id = ${eventId ?? null}`
+    )[0];
+  const wasPending = async (eventId: string | undefined) =>
+    (
+      await installation.sql`
+      select from public.once_pending where event_id = ${eventId ?? null}`
+    ).length > 0;
+  const ended = (eventId: string | undefined) =>
+    until(`${eventId} is delivered`, async () => (await rowOf(eventId))?.status === 'delivered');
+  const arrived = () => receiver.received.map(({ eventId }) => eventId);
+  const arrivals = (eventId: string | undefined) => arrived().filter((id) => id === eventId).length;
+
+  it('are made before a delivery is stored, which is written once', async () => {
+    const [event] = await happen();
+    await save();
+    const row = await rowOf(event);
+    expect(row).toMatchObject({ status: 'delivered', attempts: 1, last_status_code: 200 });
+    const attempts = await installation.sql`
+      select number, status_code, response_body, at >= ${row!.created_at} as after
+        from work.delivery_attempts where delivery_id = ${row!.id}`;
+    expect([...attempts]).toEqual([
+      { number: 1, status_code: 200, response_body: 'said 200', after: true },
+    ]);
+    expect([await wasPending(event), arrivals(event)]).toEqual([false, 1]);
+  });
+
+  it('follow the schedule of retries after a failure', async () => {
+    receiver.behave(500);
+    const [event] = await happen();
+    await save();
+    expect(await rowOf(event)).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(await pendingOf(event)).toEqual({ tries: 1, claimed: false, later: true });
+    expect(arrivals(event)).toBe(1);
+  });
+
+  it('of one transfer are made in the order of its events, also across batches', async () => {
+    receiver.behave(({ eventId }) => (eventId === events[0] ? { status: 200, afterMs: 500 } : 200));
+    const events = await happen('cancelled');
+    await save();
+    const [other] = await happen();
+    await save();
+    // The first is under way, so the second waits, and the other transfer does not.
+    await until('the other has arrived', () => arrivals(other) === 1);
+    expect(arrived().slice(1)).toEqual([events[0], other]);
+    expect(await pendingOf(events[1])).toMatchObject({ tries: 0, claimed: true });
+    await ended(events[1]);
+    expect(arrived().slice(1)).toEqual([events[0], other, events[1]]);
+  });
+
+  it('that take longer are stored with their claim, and recorded when they end', async () => {
+    receiver.behave({ status: 202, afterMs: 400 });
+    const [event] = await happen();
+    await save();
+    expect(await rowOf(event)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(await pendingOf(event)).toEqual({ tries: 0, claimed: true, later: false });
+    await ended(event);
+    expect(await rowOf(event)).toMatchObject({ attempts: 1, last_status_code: 202 });
+    expect(arrivals(event)).toBe(1);
+  });
+
+  it('wait for what another process sends to the same webhook', async () => {
+    const { sql } = installation;
+    const older = newId('dlv');
+    await sql`
+      insert into work.pending_deliveries
+        (delivery_id, webhook_id, event_id, transfer_id, claim_id, lease_until)
+      values (${older}, ${webhookId}, 'evt_0', 'txr_0', 'clm_other', now() + interval '1 hour')`;
+    const [event] = await happen();
+    await save();
+    await ended(event);
+    expect([await wasPending(event), arrivals(event)]).toEqual([true, 1]);
+  });
+
+  it('are not repeated while batches cannot be stored', async () => {
+    const { sql } = installation;
+    const [event] = await happen();
+    await sql.unsafe(`create trigger fail before insert on work.deliveries
+      for each row execute function public.fail()`);
+    for (let round = 0; round < 3; round++) await expect(save()).rejects.toThrow('disk is full');
+    expect(arrivals(event)).toBe(1);
+    await sql.unsafe('drop trigger fail on work.deliveries');
+    await save();
+    await ended(event);
+    expect([await wasPending(event), arrivals(event)]).toEqual([true, 2]);
+    const [next] = await happen();
+    await save();
+    expect([await wasPending(next), arrivals(next)]).toEqual([false, 1]);
+  });
+
+  it('keep a delivery that exists, and send what is new with it', async () => {
+    const [known, unknown] = [...(await happen()), ...(await happen())];
+    await installation.sql`
+      insert into work.deliveries
+        (id, webhook_id, account_id, event_id, event_type, body, status, attempts, ended_at)
+      values (${newId('dlv')}, ${webhookId}, 'acc_default', ${known ?? ''}, 'transfer.created', '{}',
+              'failed', 4, now())`;
+    await save();
+    await ended(unknown);
+    expect(await rowOf(known)).toMatchObject({ status: 'failed', attempts: 4 });
+  });
+
+  it('of a batch are made once each, however many', async () => {
+    const events = (await Promise.all(Array.from({ length: 300 }, () => happen()))).flat();
+    await save();
+    await until('all are delivered', async () => {
+      const [row] = await installation.sql<[{ left: number }]>`
+        select count(*)::integer as left from work.deliveries where status <> 'delivered'`;
+      return row.left === 0;
+    });
+    await sleep(50);
+    expect(arrived().slice(1).toSorted()).toEqual(events.toSorted());
+  });
+});
