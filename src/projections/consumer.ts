@@ -121,6 +121,8 @@ export type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; app
   ready?: Promise<void>;
   /** Called once: the batch was saved, or never will be, and its events come again. */
   ended?(saved: boolean): void;
+  /** In place of the consumer's own `gatherMs`. */
+  gatherMs?: number;
 };
 
 export interface ConsumerDeps {
@@ -371,10 +373,12 @@ async function consume(
     })) {
       const due = batch.events.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
       let ahead = true;
+      let gather = gatherMs;
       if (due && batch.position > reached) {
         const events = asStored ? batch.events : batch.events.map(upcast);
         const prepared = await prepare(deps.sql, consumer, events, removed);
         ahead = prepared.ahead ?? false;
+        gather = prepared.gatherMs ?? gatherMs;
         const move = moveOf(consumer, events, reached, batch.position);
         const before = saving;
         before.catch(() => prepared.ended?.(false));
@@ -389,7 +393,7 @@ async function consume(
       });
       if (!ahead) await saving;
       if (end.signal.aborted) break;
-      const pause = batch.events.length >= BUSY ? (pauseMs ?? gatherMs) : gatherMs;
+      const pause = batch.events.length >= BUSY ? (pauseMs ?? gather) : gather;
       if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
         await sleep(pause, undefined, { signal }).catch(() => undefined);
     }

@@ -12,19 +12,25 @@ export function followedWebhooks(sql: Queryable) {
   return sql`select webhook_id, live, state from work.outbox_webhooks`;
 }
 
-/** Returns the webhooks with these ids and the live webhooks of these accounts, by stream. */
+/**
+ * Returns the webhooks with these ids and the live webhooks of these accounts, by stream.
+ * `noneIsLive` is true if no account has a live one.
+ */
 export async function loadFollowed(
   sql: Queryable,
   { webhookIds, accounts }: { webhookIds: string[]; accounts: string[] | 'all' },
-): Promise<Map<string, Folded<WebhookState>>> {
+): Promise<{ webhooks: Map<string, Folded<WebhookState>>; noneIsLive: boolean }> {
   const all = accounts === 'all';
-  const rows = await sql<({ webhook_id: string } & Folded<WebhookState>)[]>`
-    select webhook_id, revision, position, state from work.outbox_webhooks
-     where webhook_id = any(${webhookIds}::text[])
+  const rows = await sql<({ none: boolean; webhook_id: string | null } & Folded<WebhookState>)[]>`
+    select none, webhook_id, revision, position, state
+      from (select not exists (select from work.outbox_webhooks where live) as none) every
+      left join work.outbox_webhooks
+        on webhook_id = any(${webhookIds}::text[])
         or (live and (${all} or account_id = any(${all ? [] : accounts}::text[])))`;
-  return new Map(
-    rows.map(({ webhook_id, ...folded }) => [streamName('webhook', webhook_id), folded]),
-  );
+  const webhooks = new Map<string, Folded<WebhookState>>();
+  for (const { none: _, webhook_id, ...folded } of rows)
+    if (webhook_id !== null) webhooks.set(streamName('webhook', webhook_id), folded);
+  return { webhooks, noneIsLive: rows[0]?.none ?? true };
 }
 
 /** Saves webhooks that have changed. */

@@ -38,7 +38,7 @@ import { upcast } from '../../domain/upcast.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
 import { concernsEveryAccount, webhookDecider, webhookTypeOf } from '../../domain/webhook.ts';
 import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';
-import { type Consumer, readToEnd } from '../../projections/consumer.ts';
+import { type PreparingConsumer, readToEnd } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
 import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
@@ -52,6 +52,8 @@ const TABLE = 'work.checkpoints';
 const VERSION = 1;
 /** Events in a batch. A crash repeats the requests of two batches at most. */
 const BATCH = 256;
+/** Pause after a batch while no webhook exists, in milliseconds. It saves statements. */
+const IDLE_MS = 50;
 
 /**
  * Prefixes of the streams whose events webhooks receive. Those of webhooks are only folded
@@ -69,7 +71,7 @@ const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
 export function createOutboxConsumer(
   store: EventStore,
   attemptFirst: AttemptFirst | null = null,
-): Consumer {
+): PreparingConsumer {
   return {
     name: NAME,
     table: TABLE,
@@ -77,12 +79,16 @@ export function createOutboxConsumer(
     streams: STREAMS,
     batchSize: BATCH,
     async prepare(sql, events) {
-      const { candidates, changed } = await foldWebhooks(sql, events);
+      const { candidates, changed, noneIsLive } = await foldWebhooks(sql, events);
       const deliveries =
         candidates.length > 0 ? await composeDeliveries(store, candidates, events) : [];
       const hours = hoursOf(events);
       if (deliveries.length === 0 && changed.size === 0)
-        return { writes: (tx) => savedHours(tx, hours), ahead: true };
+        return {
+          writes: (tx) => savedHours(tx, hours),
+          ahead: true,
+          ...(noneIsLive ? { gatherMs: IDLE_MS } : {}),
+        };
       const apply = async (tx: Transaction) => {
         await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
         if (deliveries.length > 0) await enqueue(tx, deliveries);
@@ -145,10 +151,12 @@ interface FoldedBatch {
   candidates: Candidate[];
   /** The webhooks that the batch changed, by stream. */
   changed: Map<string, Folded<WebhookState>>;
+  /** True if no account had a live webhook before the batch. */
+  noneIsLive: boolean;
 }
 
 async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<FoldedBatch> {
-  const known = await loadFollowed(sql, {
+  const { webhooks: known, noneIsLive } = await loadFollowed(sql, {
     webhookIds: events.filter(isOfWebhook).map(({ stream }) => parseStream(stream).id),
     accounts: accountsOf(events),
   });
@@ -169,7 +177,7 @@ async function foldWebhooks(sql: Queryable, events: StoredEvent[]): Promise<Fold
         if (mayReceive(event, webhook)) candidates.push({ event, webhook });
     }
   }
-  return { candidates, changed };
+  return { candidates, changed, noneIsLive };
 }
 
 function webhooksOf(candidates: Candidate[]): Map<string, Webhook> {

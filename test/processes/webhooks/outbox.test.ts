@@ -375,6 +375,24 @@ describeWithPostgres('the outbox', () => {
     expect(await types()).toHaveLength(60);
   });
 
+  it('lets events gather while no account has a webhook', async () => {
+    const { store, sql, commands } = installation;
+    const { transferId } = await appendTransfer(store, ['admitted']);
+    await runOutbox(installation);
+    const events = await store.read(`transfer-${transferId}`);
+    const gatherMs = async () =>
+      (await createOutboxConsumer(store).prepare(sql, events)).gatherMs ?? 0;
+    expect(await gatherMs()).toBeGreaterThan(0);
+    const webhookId = await addWebhook(installation, URL, ['transfer.failed'], {
+      accountId: 'acc_other',
+    });
+    await runOutbox(installation);
+    expect(await gatherMs()).toBe(0);
+    await updateWebhook(commands, webhookId, { enabled: false }, CAUSE);
+    await runOutbox(installation);
+    expect(await gatherMs()).toBeGreaterThan(0);
+  });
+
   it('writes nothing twice after a reset or during a rebuild', async () => {
     const { sql, derived } = installation;
     await addWebhook(installation, URL, ['transfer.created', 'transfer.completed']);
