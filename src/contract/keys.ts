@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type * as domain from '../domain/key.ts';
 import { ACCOUNT, EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
-import { plain } from '../domain/text.ts';
+import { title } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 
 export const EXAMPLE_KEY = 'wb_0123456789abcdefghijklmnopqrstuvwxyz01_23456789';
@@ -22,7 +22,7 @@ export const keyParams = z.object({ key_id: keyId });
 /** Body of POST /v1/keys. */
 export const keyRequest = z
   .strictObject({
-    name: plain
+    name: title
       .min(1)
       .max(128)
       .meta({ examples: ['nightly reports'] }),

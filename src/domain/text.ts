@@ -24,6 +24,9 @@ export const plain = text.refine((value) => !UNSAFE.test(value), {
   abort: true,
 });
 
+/** A name that people read: `plain`, and not only spaces. */
+export const title = plain.refine((value) => value === '' || /\S/.test(value), 'must not be blank');
+
 /** Text that an HTTP header can carry, without characters that a server trims. */
 export const token = text.refine((value) => /^[\x21-\x7e]*$/.test(value), {
   error: 'must not contain spaces or anything but ASCII characters',

@@ -6,6 +6,7 @@ import { endpointRequest, hasCredentials } from '../../src/contract/endpoints/re
 import { keyRequest } from '../../src/contract/keys.ts';
 import { bulkRequest } from '../../src/contract/transfers/bulk.ts';
 import { transferFilters, transferRequest } from '../../src/contract/transfers/requests.ts';
+import { webhookRequest } from '../../src/contract/webhooks/requests.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 
 const TRANSFER = { source_uri: 'sftp://from/a.csv', destination_uri: 'sftp://to/in/' };
@@ -259,6 +260,8 @@ describe('a value that cannot form a URL, a header or a path', () => {
     ['sftp', 'host', ['a b', '[::1]', 'a:1', 'a%b', '1.2.3.999', '\u202eh', 'h\u0001']],
     ['sftp', 'username', ['a\nb', '\u202ea']],
     ['sftp', 'base_path', ['/a\u0001', '/\u2066']],
+    ['ftps', 'username', [' ', '\u00a0']],
+    ['ftps', 'password', ['a\nb', 'a\r']],
     ['ftps', 'ca_pem', ['-----BEGIN CERTIFICATE-----\nnonsense']],
     ['s3', 'bucket', ['a b', 'a/b', '.', '..', 'é', 'arn:aws:s3:eu-west-1:1:accesspoint/a']],
     ['s3', 'region', ['a b', 'a.b', '-a', 'a_b']],
@@ -353,6 +356,7 @@ describe('a key request', () => {
     [{ scopes: [] }, 'scopes: too_small'],
     [{ scopes: ['root'] }, 'scopes.0: invalid_value'],
     [{ name: '' }, 'name: too_small'],
+    [{ name: ' \u3000' }, 'name: must not be blank'],
     [
       { name: '\u001b[2Jci' },
       'name: must not contain control characters or characters that reorder text',
@@ -369,4 +373,14 @@ describe('a key request', () => {
   ])('with %j is rejected', (changes, problem) => {
     expect(problems(keyRequest, { name: 'ci', scopes: ['admin'], ...changes })).toEqual([problem]);
   });
+});
+
+describe('a webhook request', () => {
+  it.each(['ftp://x.example', 'https:x.example', 'https:///x.example', 'https:/x.example', '//x'])(
+    'has no url such as %s',
+    (url) => {
+      const request = { url, events: ['transfer.failed'] };
+      expect(problems(webhookRequest, request)).toEqual(['url: must be an https URL']);
+    },
+  );
 });

@@ -4,7 +4,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flow.ts';
 import { objectionToTemplate } from '../../domain/flow-template.ts';
 import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
-import { plain, text } from '../../domain/text.ts';
+import { plain, text, title } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { glob, MAX_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
@@ -129,7 +129,7 @@ const template = text.max(2_048).superRefine((value, context) => {
 });
 
 const fields = {
-  name: plain
+  name: title
     .min(1)
     .max(64)
     .meta({ examples: ['orders'] }),

@@ -17,7 +17,8 @@ const url = z
     if (/[\s\p{C}\\]/u.test(value))
       return reject('must not contain spaces, backslashes or invisible characters');
     const parsed = URL.parse(value);
-    if (!parsed || !/^https?:$/.test(parsed.protocol)) return reject('must be an https URL');
+    // A URL parser also accepts `https:host` and `https:///host`.
+    if (!parsed || !/^https?:\/\/[^/]/i.test(value)) return reject('must be an https URL');
     if (parsed.port === '0') return reject('must not use port 0: nothing can listen on it');
     if (parsed.username !== '' || parsed.password !== '')
       return reject(

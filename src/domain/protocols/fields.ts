@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { MAX_HOST_KEYS } from '../host-keys.ts';
-import { plain, text } from '../text.ts';
+import { plain, text, title } from '../text.ts';
 import { VIA_TYPES, type ViaType } from '../via.ts';
 import type { FormField, SignInWay } from './protocol.ts';
 
@@ -38,10 +38,9 @@ export const host = plain
   .toLowerCase()
   .meta({ examples: ['files.example.com'] });
 export const port = z.int().min(1).max(65_535);
-export const username = plain
+export const username = title
   .min(1)
   .max(256)
-  .refine((name) => !/^\s+$/.test(name), 'must not be blank')
   .meta({ examples: ['waybill'] });
 export const basePath = plain
   .max(1024)

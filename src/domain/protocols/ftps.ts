@@ -32,7 +32,10 @@ export const ftps = defineProtocol({
     port: port.optional(),
     base_path: basePath.default('/'),
     username,
-    password,
+    password: password.refine(
+      (value) => !/[\r\n]/.test(value),
+      'must not contain a line break, which ends a command of FTP',
+    ),
     tls: z.enum(TLS).default('explicit'),
     ca_pem: pem,
   },
