@@ -47,8 +47,9 @@ export const dispatchConsumer: ApplyingConsumer = {
   // A record of retention changes no job. It becomes the last event that the consumer has
   // processed, before the transfers that it names leave the log.
   streams: [streamPrefix('transfer'), RETENTION],
-  // It can delay the start of a new transfer by this long.
-  pauseMs: 10,
+  // In a busy moment, it can delay the start of a new transfer by this long, if the process that
+  // created it could not save its job.
+  pauseMs: 25,
   apply: (tx, events) => recordInJobs(tx, ofTransfers(events), (work) => work(tx)),
   // The process that appends an event usually brings the job up to date before the event arrives
   // here (`JobRecorder`). What such a batch says stays true: a job never goes back to an older
