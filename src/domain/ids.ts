@@ -22,6 +22,12 @@ export function newId(prefix: IdPrefix, now: number = Date.now()): string {
   return `${prefix}_${ulid(now, random)}`;
 }
 
+/** Returns new ids in ascending order. */
+export function newIds(prefix: IdPrefix, count: number): string[] {
+  const now = Date.now();
+  return Array.from({ length: count }, () => newId(prefix, now)).toSorted();
+}
+
 const randomBytes = new Uint8Array(4_096);
 let used = randomBytes.length;
 

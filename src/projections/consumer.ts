@@ -119,8 +119,11 @@ export type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; app
   ahead?: boolean;
   /** The batch is saved after it resolves. It never rejects. */
   ready?: Promise<void>;
-  /** Called once: the batch was saved, or never will be, and its events come again. */
-  ended?(saved: boolean): void;
+  /**
+   * Called once: the batch was saved, or that failed. Then its events come again, unless only the
+   * answer of Postgres was lost.
+   */
+  settled?(saved: boolean): void;
   /** In place of the consumer's own `gatherMs`. */
   gatherMs?: number;
 };
@@ -359,7 +362,7 @@ async function consume(
   const end = new AbortController();
   /** Saves the batches in their order. Rejects if one could not be saved. */
   let saving: Promise<void> = Promise.resolve();
-  const then = (step: () => Promise<void> | void) => {
+  const inTurn = (step: () => Promise<void> | void) => {
     saving = saving.then(step);
     saving.catch(() => end.abort());
   };
@@ -381,14 +384,14 @@ async function consume(
         gather = prepared.gatherMs ?? gatherMs;
         const move = moveOf(consumer, events, reached, batch.position);
         const before = saving;
-        before.catch(() => prepared.ended?.(false));
-        then(() => save(deps.sql, move, prepared));
+        before.catch(() => prepared.settled?.(false));
+        inTurn(() => save(deps.sql, move, prepared));
         // One batch is prepared while another one is saved, and no more.
         await before;
         reached = batch.position;
         savedAt = performance.now();
       }
-      then(() => {
+      inTurn(() => {
         if (isDone(batch.position, batch.caughtUp)) end.abort();
       });
       if (!ahead) await saving;
@@ -434,7 +437,7 @@ async function save(sql: Sql, move: CheckpointMove, prepared: Prepared): Promise
     await write(sql, move, prepared);
     saved = true;
   } finally {
-    prepared.ended?.(saved);
+    prepared.settled?.(saved);
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isId, newId, nextEventId } from '../../src/domain/ids.ts';
+import { isId, newId, newIds, nextEventId } from '../../src/domain/ids.ts';
 
 const NOW = Date.parse('2026-03-01T10:00:00Z');
 
@@ -70,4 +70,10 @@ describe('isId', () => {
   ])('rejects %j', (text) => {
     expect(isId('txr', text)).toBe(false);
   });
+});
+
+it('new ids of one moment are in order', () => {
+  const ids = newIds('dlv', 100);
+  expect(ids).toEqual([...new Set(ids)].toSorted());
+  expect(ids.filter((id) => isId('dlv', id))).toHaveLength(100);
 });

@@ -279,7 +279,7 @@ describeWithPostgres('a consumer of the log', () => {
             apply: async (tx) => {
               await tx`insert into public.seen values (${name}, ${name}, ${revision})`;
             },
-            ended: (saved) => steps.push(`${saved ? 'saved' : 'lost'} ${revision}`),
+            settled: (saved) => steps.push(`${saved ? 'saved' : 'lost'} ${revision}`),
           };
         },
       };

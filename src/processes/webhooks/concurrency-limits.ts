@@ -43,10 +43,12 @@ export interface Capacity {
 export interface ConcurrencyLimits<Work> {
   capacity(): Capacity;
   /**
-   * Returns true if the webhook is healthy, its last request took less than `ms`, and those under
+   * Returns true if the webhook is not down, its last request took less than `ms`, and those under
    * way have not all waited four times as long.
    */
   answersWithin(ms: number, webhookId: string): boolean;
+  /** Returns how many claims a webhook may have at once. */
+  places(webhookId: string): number;
   /** Begins the work as soon as its webhook has a free place. */
   add(webhookId: string, work: Work): void;
   /** Removes and returns the waiting work of all webhooks. */
@@ -65,15 +67,15 @@ interface Limit<Work> {
   activeAt: number;
 }
 
-/** Whether the request was delivered, and how long it took until its answer or failure. */
+/** Whether the request was delivered, and how long it took until it had ended. */
 export interface Done {
   delivered: boolean;
   tookMs: number;
 }
 
 export interface LimitedWork<Work> {
-  /** Does the work. Never rejects. */
-  begin(work: Work): Promise<Done>;
+  /** Does the work. Resolves to null if no request was made. Never rejects. */
+  begin(work: Work): Promise<Done | null>;
   /** Releases work that was not begun, so another process can take it. */
   release(works: Work[]): void;
   /**
@@ -108,17 +110,27 @@ export function createConcurrencyLimits<Work>({
   }
 
   /** Returns the free places. Returns 0 until half of them are free, so claims come in batches. */
-  function freePlaces({ limit, underWay, waiting, failing, tookMs }: Limit<Work>): number {
-    const places = failing < DOWN && tookMs < QUICK_MS ? limit * CLAIMS_PER_PLACE : limit;
-    const free = places - underWay - waiting.length;
+  function freePlaces(webhook: Limit<Work>): number {
+    const places = placesOf(webhook);
+    const free = places - webhook.underWay - webhook.waiting.length;
     return free >= places / 2 ? free : 0;
+  }
+
+  function placesOf({ limit, failing, tookMs }: Limit<Work>): number {
+    return failing < DOWN && tookMs < QUICK_MS ? limit * CLAIMS_PER_PLACE : limit;
   }
 
   async function run(webhook: Limit<Work>, work: Work): Promise<void> {
     if (webhook.underWay++ === 0) webhook.activeAt = performance.now();
-    const { delivered, tookMs } = await begin(work);
+    const done = await begin(work);
     webhook.underWay--;
     webhook.activeAt = performance.now();
+    if (done !== null) adjust(webhook, done);
+    advance(webhook);
+    if (freePlaces(webhook) > 0) onCapacity(work, webhook.underWay === 0);
+  }
+
+  function adjust(webhook: Limit<Work>, { delivered, tookMs }: Done): void {
     webhook.tookMs = tookMs;
     webhook.failing += WEIGHT * ((delivered ? 0 : 1) - webhook.failing);
     if (delivered) webhook.limit = Math.min(MAX_LIMIT, webhook.limit + 1);
@@ -126,8 +138,6 @@ export function createConcurrencyLimits<Work>({
       webhook.limit = Math.max(MIN_LIMIT, Math.floor(webhook.limit / 2));
       release(webhook.waiting.splice(0));
     }
-    advance(webhook);
-    if (freePlaces(webhook) > 0) onCapacity(work, webhook.underWay === 0);
   }
 
   function advance(webhook: Limit<Work>): void {
@@ -161,6 +171,7 @@ export function createConcurrencyLimits<Work>({
       const { failing, tookMs } = webhook;
       return failing < DOWN && tookMs < ms && !isSilent(webhook, 4 * ms);
     },
+    places: (webhookId) => placesOf(limitOf(webhookId)),
     add(webhookId, work) {
       const webhook = limitOf(webhookId);
       webhook.waiting.push(work);

@@ -50,7 +50,7 @@ export interface DelivererDeps {
   sql: Sql;
   vault: Vault;
   logger: Logger;
-  /** `runDeliverer` closes it at the end. */
+  /** `run` closes it at the end. */
   sender: WebhookSender;
   metrics: DelivererMetrics;
   /** Milliseconds from the end of an attempt to the next. After the last one the delivery fails. */
@@ -80,8 +80,10 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
   let news = true;
   /** A webhook has capacity again. */
   let freed = false;
+  /** All places of healthy webhooks were taken at the last look. */
+  let exhausted = false;
   let polledAt = 0;
-  const underWay = new Map<Claimed, Promise<Done>>();
+  const underWay = new Map<Claimed, Promise<Done | null>>();
   const limits = createConcurrencyLimits<Claimed>({
     begin,
     release: (claimed) => void release(claimed),
@@ -97,6 +99,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
   async function claimMore(): Promise<number> {
     const capacity = limits.capacity();
     const { healthy, unproven, webhooks } = capacity;
+    exhausted = healthy === 0;
     const began = performance.now();
     if (began > polledAt + POLL_MS) news = true;
     // Places that came free during the last claim may have been taken by what it claimed.
@@ -113,7 +116,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
     return claims.length;
   }
 
-  function begin(claimed: Claimed): Promise<Done> {
+  function begin(claimed: Claimed): Promise<Done | null> {
     const attempted = attempt(claimed).catch((error: unknown) => {
       claimed.first?.release();
       if (!closed) {
@@ -122,7 +125,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
           'an attempt of a delivery could not be recorded; sending it again in 30 s',
         );
       }
-      return { delivered: false, tookMs: 0 };
+      return null;
     });
     underWay.set(claimed, attempted);
     return attempted.finally(() => {
@@ -136,12 +139,13 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
    * records it. So a crash can duplicate at most as many deliveries as a webhook has places, and
    * those of the two batches of the outbox that were not stored.
    */
-  async function attempt(claimed: Claimed): Promise<Done> {
-    const { url, event_id, body, claimedAt, claimedMark } = claimed;
-    const waited = performance.now() - claimedMark;
-    if (waited > BEGUN_WITHIN_MS) {
+  async function attempt(claimed: Claimed): Promise<Done | null> {
+    const { url, event_id, body, claimedAt, claimedMark, first } = claimed;
+    const startMark = performance.now();
+    const waited = startMark - claimedMark;
+    if (waited > BEGUN_WITHIN_MS || first?.isLost()) {
       await release([claimed]);
-      return { delivered: false, tookMs: 0 };
+      return null;
     }
     const began = claimedAt + waited;
     const signing = await secrets.of(claimed, began);
@@ -153,23 +157,26 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
             headers: signatureHeaders(signing, event_id, Math.floor(began / 1_000), body),
             body,
           });
+    // With the body of the answer, which `durationMs` leaves out.
+    const tookMs = performance.now() - startMark;
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
     await save(claimed, { claim: claimed, at: new Date(began).toISOString(), outcome, next });
     metrics.attempted(outcome.type, outcome.durationMs / 1_000);
     if (next.status !== 'pending') metrics.ended(next.status);
-    return { delivered: outcome.type === 'delivered', tookMs: outcome.durationMs };
+    return { delivered: outcome.type === 'delivered', tookMs };
   }
 
   async function save({ first }: Claimed, attempt: Attempt): Promise<void> {
     if (first?.end(attempt)) return;
-    // If the delivery is not stored, its event comes again.
-    if (!first || (await first.stored)) await record(attempt);
+    // Also if it seems not to be stored: the answer of Postgres may have been lost.
+    await first?.settled;
+    await record(attempt);
   }
 
   /** Releases claims. If that fails, their leases expire. */
   async function release(claimed: Claimed[]): Promise<void> {
     const stored = claimed.filter(({ first }) => !first?.release());
-    await Promise.all(stored.map(({ first }) => first?.stored));
+    await Promise.all(stored.map(({ first }) => first?.settled));
     if (stored.length > 0) await releaseClaims(sql, stored).catch(() => undefined);
     for (const { first } of stored) first?.over();
   }
@@ -180,8 +187,8 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
   }
 
   function onCapacity({ first }: Claimed, isIdle: boolean): void {
-    // While first attempts are made, nothing else of the webhook is due.
-    if (first && !isIdle) return;
+    // Nothing else of a webhook was due when its first attempts began.
+    if (first && !isIdle && !exhausted) return;
     freed = true;
     wakeUp.wake();
   }

@@ -21,16 +21,18 @@ export async function loadFollowed(
   { webhookIds, accounts }: { webhookIds: string[]; accounts: string[] | 'all' },
 ): Promise<{ webhooks: Map<string, Folded<WebhookState>>; noneIsLive: boolean }> {
   const all = accounts === 'all';
-  const rows = await sql<({ none: boolean; webhook_id: string | null } & Folded<WebhookState>)[]>`
-    select none, webhook_id, revision, position, state
-      from (select not exists (select from work.outbox_webhooks where live) as none) every
+  const rows = await sql<
+    ({ none_live: boolean; webhook_id: string | null } & Folded<WebhookState>)[]
+  >`
+    select none_live, webhook_id, revision, position, state
+      from (select not exists (select from work.outbox_webhooks where live) as none_live) one_row
       left join work.outbox_webhooks
         on webhook_id = any(${webhookIds}::text[])
         or (live and (${all} or account_id = any(${all ? [] : accounts}::text[])))`;
   const webhooks = new Map<string, Folded<WebhookState>>();
-  for (const { none: _, webhook_id, ...folded } of rows)
+  for (const { none_live: _, webhook_id, ...folded } of rows)
     if (webhook_id !== null) webhooks.set(streamName('webhook', webhook_id), folded);
-  return { webhooks, noneIsLive: rows[0]?.none ?? true };
+  return { webhooks, noneIsLive: rows[0]?.none_live ?? true };
 }
 
 /** Saves webhooks that have changed. */

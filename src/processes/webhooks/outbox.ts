@@ -45,12 +45,12 @@ import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
 import type { AttemptFirst } from './first-attempts.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
-import { enqueue, failDeliveriesOf, insertedDeliveries } from './table.ts';
+import { enqueue, failDeliveriesOf, insertedDeliveries, insertMissing } from './table.ts';
 
 const NAME = 'outbox';
 const TABLE = 'work.checkpoints';
 const VERSION = 1;
-/** Events in a batch. A crash repeats the requests of two batches at most. */
+/** Events in a batch. A crash may repeat the first attempts of two batches. */
 const BATCH = 256;
 /** Pause after a batch while no webhook exists, in milliseconds. It saves statements. */
 const IDLE_MS = 50;
@@ -89,19 +89,24 @@ export function createOutboxConsumer(
           ahead: true,
           ...(noneIsLive ? { gatherMs: IDLE_MS } : {}),
         };
-      const apply = async (tx: Transaction) => {
-        await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
-        if (deliveries.length > 0) await enqueue(tx, deliveries);
-        await endDeliveriesOfRemoved(tx, events);
-      };
       // What follows meets the webhooks as this batch leaves them.
-      if (changed.size > 0 || attemptFirst === null) return { apply };
-      const { ready, rows, ended } = await attemptFirst(deliveries, webhooksOf(candidates));
+      if (changed.size > 0 || attemptFirst === null)
+        return {
+          apply: async (tx) => {
+            await Promise.all([saveHours(tx, hours), saveFollowed(tx, changed)]);
+            if (deliveries.length > 0) await enqueue(tx, deliveries);
+            await endDeliveriesOfRemoved(tx, events);
+          },
+        };
+      const { ready, rows, settled } = await attemptFirst(deliveries, webhooksOf(candidates));
       return {
         ready,
         writes: (tx) => tx`${savedHours(tx, hours)} ${insertedDeliveries(tx, rows())}`,
-        apply,
-        ended,
+        apply: async (tx) => {
+          await saveHours(tx, hours);
+          await insertMissing(tx, rows());
+        },
+        settled,
         ahead: true,
       };
     },

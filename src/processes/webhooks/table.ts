@@ -16,7 +16,7 @@ import type {
   DeliveryAttempt,
   DeliveryDetail,
 } from '../../contract/webhooks/deliveries.ts';
-import { newId } from '../../domain/ids.ts';
+import { newId, newIds } from '../../domain/ids.ts';
 import type { Capacity } from './concurrency-limits.ts';
 import type { DeliveryFilter } from './deliveries.ts';
 import { followedWebhooks } from './followed-webhooks.ts';
@@ -58,7 +58,26 @@ export interface DeliveryRow extends NewDelivery {
  * Returns the CTEs that insert deliveries, if the CTE `moved` has a row. They fail if a delivery
  * exists.
  */
-export function insertedDeliveries(sql: Queryable, unordered: DeliveryRow[]): Fragment {
+export function insertedDeliveries(sql: Queryable, rows: DeliveryRow[]): Fragment {
+  return sql`
+    ${asTable(sql, rows)}
+    , deliveries as (${insertDeliveries(sql)})
+    ${insertedStates(sql)}`;
+}
+
+/** Inserts the same, and leaves deliveries that exist as they are. */
+export async function insertMissing(tx: Transaction, rows: DeliveryRow[]): Promise<void> {
+  const inserted = await tx<{ id: string }[]>`
+    with moved as (select) ${asTable(tx, rows)}
+    ${insertDeliveries(tx)} on conflict (webhook_id, event_id) do nothing returning id`;
+  const ids = new Set(inserted.map(({ id }) => id));
+  const missing = rows.filter(({ id }) => ids.has(id));
+  if (missing.length > 0)
+    await tx`with moved as (select) ${asTable(tx, missing)} ${insertedStates(tx)} select`;
+}
+
+/** Returns the CTE `delivery` with these rows. */
+function asTable(sql: Queryable, unordered: DeliveryRow[]): Fragment {
   const rows = unordered.toSorted(byKey);
   const attempts = rows.map(({ attempt }) => attempt);
   const { at, durations, statusCodes, errors, responses, statuses, dueTimes } = columnsOf(attempts);
@@ -81,18 +100,25 @@ export function insertedDeliveries(sql: Queryable, unordered: DeliveryRow[]): Fr
         ${errors}::text[], ${responses}::text[], ${statuses}::text[], ${dueTimes}::timestamptz[]
       ) as d(id, webhook_id, account_id, event_id, event_type, transfer_id, body, created_at,
              claim_id, at, duration_ms, status_code, error, response_body, status, due_at)
-    ),
-    deliveries as (
-      insert into work.deliveries
-        (id, webhook_id, account_id, event_id, event_type, transfer_id, body, status, created_at,
-         attempts, ended_at, last_status_code, last_error)
-      select id, webhook_id, account_id, event_id, event_type, transfer_id, body, status,
-             coalesce(created_at, now()), case when at is null then 0 else 1 end,
-             case when status <> 'pending' then at + duration_ms * interval '1 millisecond' end,
-             status_code, error
-        from delivery
-    ),
-    pending as (
+    )`;
+}
+
+function insertDeliveries(sql: Queryable): Fragment {
+  return sql`
+    insert into work.deliveries
+      (id, webhook_id, account_id, event_id, event_type, transfer_id, body, status, created_at,
+       attempts, ended_at, last_status_code, last_error)
+    select id, webhook_id, account_id, event_id, event_type, transfer_id, body, status,
+           coalesce(created_at, now()), case when at is null then 0 else 1 end,
+           case when status <> 'pending' then at + duration_ms * interval '1 millisecond' end,
+           status_code, error
+      from delivery`;
+}
+
+/** Returns the CTEs that insert what is left to send, and the attempts that have ended. */
+function insertedStates(sql: Queryable): Fragment {
+  return sql`
+    , pending as (
       insert into work.pending_deliveries
         (delivery_id, webhook_id, event_id, transfer_id, due_at, tries, claim_id, lease_until)
       select id, webhook_id, event_id, transfer_id, coalesce(due_at, now()),
@@ -156,7 +182,7 @@ function insertion(sql: Queryable, unordered: NewDelivery[]) {
     insert into work.deliveries as d
       (id, webhook_id, account_id, event_id, event_type, transfer_id, body)
     select * from unnest(
-      ${deliveries.map(() => newId('dlv'))}::text[],
+      ${newIds('dlv', deliveries.length)}::text[],
       ${deliveries.map(({ webhook_id }) => webhook_id)}::text[],
       ${deliveries.map(({ account_id }) => account_id)}::text[],
       ${deliveries.map(({ event_id }) => event_id)}::text[],

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
@@ -61,8 +62,11 @@ describeWithPostgres('deliveries', () => {
   it('are listed newest first, filtered and paged', async () => {
     const { sql } = installation;
     const ids: string[] = [];
-    for (const webhookId of ['whk_a', 'whk_a', 'whk_b'])
+    for (const webhookId of ['whk_a', 'whk_a', 'whk_b']) {
       ids.push(await ping(sql, { webhookId, accountId: `acc_${webhookId}` }));
+      // The ids of one millisecond have no order.
+      await sleep(2);
+    }
     await end('whk_b', 'failed');
     const listed = async (filter: Partial<Parameters<typeof listDeliveries>[1]>) => {
       const { deliveries, total } = await listDeliveries(sql, { limit: 10, offset: 0, ...filter });

@@ -1,18 +1,30 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
+import type { Webhook } from '../../../src/domain/webhook.ts';
 import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
+import {
+  type Claimed,
+  createFirstAttempts,
+  type FirstAttempts,
+} from '../../../src/processes/webhooks/first-attempts.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
-import { type Consumer, readToEnd, saveBatch } from '../../../src/projections/consumer.ts';
+import {
+  type Consumer,
+  readToEnd,
+  runConsumer,
+  saveBatch,
+} from '../../../src/projections/consumer.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { TRANSFER_EVENTS } from '../../support/samples.ts';
 import { until } from '../../support/transfers.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
 
 describeWithPostgres('first attempts', () => {
   let installation: TestInstallation;
@@ -33,11 +45,13 @@ describeWithPostgres('first attempts', () => {
   let receiver: WebhookReceiver;
   let webhookId: string;
   let consumer: Consumer;
+  let stopping: AbortController;
+  let running: Promise<void>;
   const undo: (() => Promise<unknown>)[] = [];
   beforeEach(async () => {
     receiver = await startWebhookReceiver();
     undo.push(() => receiver.close());
-    const stopping = new AbortController();
+    stopping = new AbortController();
     const deliverer = createDeliverer(
       {
         sql: installation.derived,
@@ -46,11 +60,11 @@ describeWithPostgres('first attempts', () => {
         sender: createWebhookSender({ allowedCidrs: installation.config.webhookAllowCidrs }),
         metrics: { attempted: () => undefined, ended: () => undefined },
         retryDelays: [3_600_000],
-        graceMs: 0,
+        graceMs: 5_000,
       },
       stopping.signal,
     );
-    const running = deliverer.run();
+    running = deliverer.run();
     undo.push(async () => {
       stopping.abort();
       await running;
@@ -144,17 +158,35 @@ describeWithPostgres('first attempts', () => {
   });
 
   it('of one transfer are made in the order of its events, also across batches', async () => {
-    receiver.behave(({ eventId }) => (eventId === events[0] ? { status: 200, afterMs: 500 } : 200));
-    const events = await happen('cancelled');
+    receiver.behave(({ eventId }) => (eventId === created ? { status: 200, afterMs: 500 } : 200));
+    const { store } = installation;
+    const { transferId, eventIds } = await appendTransfer(store, []);
+    const [created] = eventIds;
     await save();
+    const [cancelled] = await appendEvents(store, `transfer-${transferId}`, [
+      TRANSFER_EVENTS.cancelled,
+    ]);
     const [other] = await happen();
     await save();
     // The first is under way, so the second waits, and the other transfer does not.
     await until('the other has arrived', () => arrivals(other) === 1);
-    expect(arrived().slice(1)).toEqual([events[0], other]);
-    expect(await pendingOf(events[1])).toMatchObject({ tries: 0, claimed: true });
-    await ended(events[1]);
-    expect(arrived().slice(1)).toEqual([events[0], other, events[1]]);
+    expect(arrived().slice(1)).toEqual([created, other]);
+    expect(await pendingOf(cancelled)).toMatchObject({ tries: 0, claimed: true });
+    await ended(cancelled);
+    expect(arrived().slice(1)).toEqual([created, other, cancelled]);
+  });
+
+  it('that wait for an earlier one are not made after the end of the process', async () => {
+    receiver.behave({ status: 200, afterMs: 300 });
+    const [created, cancelled] = await happen('cancelled');
+    const saving = save();
+    await until('the first has arrived', () => arrivals(created) === 1);
+    stopping.abort();
+    await saving;
+    await running;
+    expect(arrivals(cancelled)).toBe(0);
+    expect(await rowOf(created)).toMatchObject({ status: 'delivered', attempts: 1 });
+    await until('the second can be claimed', async () => !(await pendingOf(cancelled))?.claimed);
   });
 
   it('that take longer are stored with their claim, and recorded when they end', async () => {
@@ -205,19 +237,112 @@ describeWithPostgres('first attempts', () => {
       values (${newId('dlv')}, ${webhookId}, 'acc_default', ${known ?? ''}, 'transfer.created', '{}',
               'failed', 4, now())`;
     await save();
-    await ended(unknown);
+    expect(await rowOf(unknown)).toMatchObject({ status: 'delivered', attempts: 1 });
+    await sleep(50);
+    expect(arrivals(unknown)).toBe(1);
     expect(await rowOf(known)).toMatchObject({ status: 'failed', attempts: 4 });
   });
 
-  it('of a batch are made once each, however many', async () => {
-    const events = (await Promise.all(Array.from({ length: 300 }, () => happen()))).flat();
-    await save();
-    await until('all are delivered', async () => {
-      const [row] = await installation.sql<[{ left: number }]>`
-        select count(*)::integer as left from work.deliveries where status <> 'delivered'`;
-      return row.left === 0;
+  it('are made once each and in order, however many batches follow each other', async () => {
+    const transfers = await Promise.all(Array.from({ length: 600 }, () => happen('cancelled')));
+    const following = new AbortController();
+    const deps = { ...installation, sql: installation.derived };
+    const work = runConsumer(deps, consumer, following.signal, () => undefined);
+    undo.push(async () => {
+      following.abort();
+      await work;
     });
-    await sleep(50);
-    expect(arrived().slice(1).toSorted()).toEqual(events.toSorted());
+    await until('all are delivered', async () => {
+      const [row] = await installation.sql<[{ done: number }]>`
+        select count(*)::integer as done from work.deliveries where status = 'delivered'`;
+      return row.done === 1 + 2 * transfers.length;
+    });
+    const order = arrived();
+    expect(order.slice(1).toSorted()).toEqual(transfers.flat().toSorted());
+    for (const [created = '', cancelled = ''] of transfers)
+      expect(order.indexOf(created)).toBeLessThan(order.indexOf(cancelled));
+  });
+
+  describe('offered to the deliverer', () => {
+    let added: Claimed[];
+    let places: number;
+    let offer: (...transfers: string[]) => Promise<FirstAttempts>;
+    beforeEach(async () => {
+      added = [];
+      places = 256;
+      const attemptFirst = createFirstAttempts({
+        sql: installation.sql,
+        limits: {
+          capacity: () => ({ healthy: 2_048, unproven: 512, each: 8, webhooks: new Map() }),
+          answersWithin: () => true,
+          places: () => places,
+          add: (_, work) => added.push(work),
+          drain: () => [],
+        },
+        release: async () => undefined,
+        signal: new AbortController().signal,
+      });
+      const webhook = { webhook_id: webhookId, url: receiver.url, previous: null } as Webhook;
+      offer = (...transfers) =>
+        attemptFirst(
+          transfers.map((transfer_id) => ({
+            webhook_id: webhookId,
+            account_id: 'acc_default',
+            event_id: newId('evt'),
+            event_type: 'transfer.created',
+            transfer_id,
+            body: '{}',
+          })),
+          new Map([[webhookId, webhook]]),
+        );
+      (await offer()).settled(true);
+    });
+
+    it('are as many as it has places, twice if it is prompt', async () => {
+      places = 1;
+      const { rows } = await offer('txr_1', 'txr_2', 'txr_3');
+      expect(added).toHaveLength(2);
+      expect(rows().map(({ claim_id }) => claim_id === null)).toEqual([false, false, true]);
+    });
+
+    it('stand back while released work waits for its row', async () => {
+      const first = await offer('txr_1');
+      added[0]?.first?.release();
+      const second = await offer('txr_1');
+      first.rows();
+      first.settled(true);
+      second.settled(true);
+      expect(added).toHaveLength(1);
+      await offer('txr_1');
+      expect(added).toHaveLength(2);
+    });
+
+    it('stand back for work that is released while they are prepared', async () => {
+      await offer('txr_1');
+      const second = offer('txr_1');
+      added[0]?.first?.release();
+      expect((await second).rows()[0]?.claim_id).toBeNull();
+      expect(added).toHaveLength(1);
+    });
+
+    it('stand back for work that is released after its row has left', async () => {
+      const first = await offer('txr_1');
+      first.rows();
+      expect(added[0]?.first?.release()).toBe(false);
+      (await offer('txr_1')).settled(true);
+      first.settled(true);
+      expect(added).toHaveLength(1);
+      added[0]?.first?.over();
+      await offer('txr_1');
+      expect(added).toHaveLength(2);
+    });
+
+    it('are lost with a batch that is not stored', async () => {
+      const { settled } = await offer('txr_1');
+      settled(false);
+      expect(added[0]?.first?.isLost()).toBe(true);
+      await offer('txr_2');
+      expect(added).toHaveLength(1);
+    });
   });
 });

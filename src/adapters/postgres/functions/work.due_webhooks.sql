@@ -1,7 +1,7 @@
 -- version: 1
 -- Returns which of these webhooks have a delivery that is due, without deliveries of the claims
--- `own`. Reads the first due rows of each webhook only: the settings keep a plan that was made while
--- nothing was pending.
+-- `own`. Reads the due rows of each webhook up to the first that is not of these claims. The
+-- settings keep a plan that was made while nothing was pending.
 create or replace function work.due_webhooks(webhooks text[], own text[], at timestamptz)
 returns text[]
 language sql stable
