@@ -378,7 +378,9 @@ async function consume(
       let ahead = true;
       let gather = gatherMs;
       if (due && batch.position > reached) {
-        const events = asStored ? batch.events : batch.events.map(upcast);
+        // An EventStoreDB may repeat events once its connection is back.
+        const stored = batch.events.filter(({ position }) => position > reached);
+        const events = asStored ? stored : stored.map(upcast);
         const prepared = await prepare(deps.sql, consumer, events, removed);
         ahead = prepared.ahead ?? false;
         gather = prepared.gatherMs ?? gatherMs;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { Batch, EventStore, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
@@ -146,6 +146,23 @@ describeWithPostgres('a consumer of the log', () => {
       event: { stream: 'follow-b', revision: 1 },
     });
     expect((await listCheckpoints(database.sql)).map(({ name }) => name)).toContain('follow');
+  });
+
+  it('gets each event once if the log repeats some', async () => {
+    await append('repeat-a', 20);
+    async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
+      let before: Batch['events'] = [];
+      for await (const batch of store.subscribe({ ...options, batchSize: 3 })) {
+        yield { ...batch, events: [...before, ...batch.events] };
+        before = batch.events;
+      }
+    }
+    const { states } = start(
+      { ...openProcess(), store: { ...store, subscribe } },
+      consumer('repeat'),
+    );
+    await until(async () => (await seen('repeat')) === 20n);
+    expect(states).not.toContain('failed');
   });
 
   it('begins again when its checkpoint is set back, also in a quiet log', async () => {

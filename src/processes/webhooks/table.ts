@@ -375,7 +375,8 @@ export async function findDueWebhooks(
   clock?: Clock,
 ): Promise<{ due: string[]; now: string }> {
   const [row] = await sql<[{ due: string[]; now: string }]>`
-    select now, work.due_webhooks(${webhookIds}::text[], ${claimIds}::text[], now) as due
+    select now,
+           (select work.due_webhooks(${webhookIds}::text[], ${claimIds}::text[], now)) as due
       from coalesce(${clock?.() ?? null}, now()) as now`;
   return row;
 }
