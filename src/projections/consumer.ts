@@ -114,7 +114,7 @@ type Apply = (tx: Transaction) => Promise<void>;
  * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
  * both, the transaction is for rows that the statement takes for new and that exist.
  */
-export type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; apply: Apply }) & {
+type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; apply: Apply }) & {
   /** True if the next batch can be prepared before this one is saved. */
   ahead?: boolean;
   /** The batch is saved after it resolves. It never rejects. */
@@ -381,13 +381,13 @@ async function consume(
         // An EventStoreDB may repeat events once its connection is back.
         const stored = batch.events.filter(({ position }) => position > reached);
         const events = asStored ? stored : stored.map(upcast);
-        const prepared = await prepare(deps.sql, consumer, events, removed);
+        const { position: to } = batch;
+        const prepared = await prepareBatch(deps.sql, consumer, events, removed, reached, to);
         ahead = prepared.ahead ?? false;
         gather = prepared.gatherMs ?? gatherMs;
-        const move = moveOf(consumer, events, reached, batch.position);
         const before = saving;
         before.catch(() => prepared.settled?.(false));
-        inTurn(() => save(deps.sql, move, prepared));
+        inTurn(prepared.save);
         // One batch is prepared while another one is saved, and no more.
         await before;
         reached = batch.position;
@@ -408,39 +408,33 @@ async function consume(
 }
 
 /**
- * Saves a batch and moves the checkpoint, in one statement or one transaction. Throws
- * CheckpointMoved if the checkpoint is no longer at `from`.
+ * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one
+ * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`.
  */
-export async function saveBatch(
+export async function prepareBatch(
   sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
   removed: RemovedLeaves,
   from: bigint,
   to: bigint,
-): Promise<void> {
+): Promise<Prepared & { save(): Promise<void> }> {
+  const { name, table } = consumer;
+  const move = { table, name, from, to, last: events.at(-1) ?? null };
   const prepared = await prepare(sql, consumer, events, removed);
-  await save(sql, moveOf(consumer, events, from, to), prepared);
-}
-
-function moveOf(
-  { name, table }: Consumer,
-  events: StoredEvent[],
-  from: bigint,
-  to: bigint,
-): CheckpointMove {
-  return { table, name, from, to, last: events.at(-1) ?? null };
-}
-
-async function save(sql: Sql, move: CheckpointMove, prepared: Prepared): Promise<void> {
-  let saved = false;
-  try {
-    await prepared.ready;
-    await write(sql, move, prepared);
-    saved = true;
-  } finally {
-    prepared.settled?.(saved);
-  }
+  return {
+    ...prepared,
+    async save() {
+      let saved = false;
+      try {
+        await prepared.ready;
+        await write(sql, move, prepared);
+        saved = true;
+      } finally {
+        prepared.settled?.(saved);
+      }
+    },
+  };
 }
 
 async function write(sql: Sql, move: CheckpointMove, { writes, apply }: Prepared): Promise<void> {

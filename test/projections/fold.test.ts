@@ -15,7 +15,7 @@ import type { WebhookState } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog/projection.ts';
 import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
-import { saveBatch } from '../../src/projections/consumer.ts';
+import { prepareBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
@@ -104,7 +104,8 @@ describeWithPostgres('a projection', () => {
     let from = 0n;
     for (const { events: batch, position: to } of writer === 'rebuild' ? [] : batches) {
       for (let time = 0; time < 2; time++) {
-        if (writer === 'consumer') await saveBatch(sql, consumer, batch, removed, from, to);
+        if (writer === 'consumer')
+          await (await prepareBatch(sql, consumer, batch, removed, from, to)).save();
         else await sql.begin((tx) => projection.apply(tx, schema, batch));
         from = to;
       }

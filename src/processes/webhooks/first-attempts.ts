@@ -20,12 +20,13 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { newId, newIds } from '../../domain/ids.ts';
+import { newId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { type ConcurrencyLimits, QUICK_MS } from './concurrency-limits.ts';
 import {
   type Attempt,
   announceDeliveries,
+  asRows,
   type Claim,
   type Clock,
   type DeliveryRow,
@@ -136,15 +137,12 @@ export function createFirstAttempts({
     /** Webhooks with claims that were released after their rows had left. */
     const released: string[] = [];
     const awaited: Promise<boolean>[] = [];
-    const ids = newIds('dlv', deliveries.length);
-    const rows = deliveries.map((delivery, i): DeliveryRow => {
-      const id = ids[i] as string;
-      const row = { ...delivery, id, created_at: null, claim_id: null, attempt: null };
+    const rows = asRows(deliveries);
+    for (const row of rows) {
       const webhook = webhooks.get(row.webhook_id);
       if (webhook && places > 0 && hasPlace(row)) begin(row, webhook);
       else leave(row);
-      return row;
-    });
+    }
 
     function hasPlace({ webhook_id }: DeliveryRow): boolean {
       if (!idle.has(webhook_id)) return false;

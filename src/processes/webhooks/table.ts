@@ -54,6 +54,18 @@ export interface DeliveryRow extends NewDelivery {
   attempt: Attempt | null;
 }
 
+/** Returns deliveries as rows without an attempt, with ids in their order. */
+export function asRows(deliveries: NewDelivery[]): DeliveryRow[] {
+  const ids = newIds('dlv', deliveries.length);
+  return deliveries.map((delivery, i) => ({
+    ...delivery,
+    id: ids[i] as string,
+    created_at: null,
+    claim_id: null,
+    attempt: null,
+  }));
+}
+
 /**
  * Returns the CTEs that insert deliveries, if the CTE `moved` has a row. They fail if a delivery
  * exists.
@@ -68,15 +80,17 @@ export function insertedDeliveries(sql: Queryable, rows: DeliveryRow[]): Fragmen
 /** Inserts the same, and leaves deliveries that exist as they are. */
 export async function insertMissing(tx: Transaction, rows: DeliveryRow[]): Promise<void> {
   const inserted = await tx<{ id: string }[]>`
-    with moved as (select) ${asTable(tx, rows)}
-    ${insertDeliveries(tx)} on conflict (webhook_id, event_id) do nothing returning id`;
+    with moved as (select) ${asTable(tx, rows)} ${insertUnknown(tx)} returning id`;
   const ids = new Set(inserted.map(({ id }) => id));
   const missing = rows.filter(({ id }) => ids.has(id));
   if (missing.length > 0)
     await tx`with moved as (select) ${asTable(tx, missing)} ${insertedStates(tx)} select`;
 }
 
-/** Returns the CTE `delivery` with these rows. */
+/**
+ * Returns the CTE `delivery` with these rows, if the CTE `moved` has one. They are in the order of
+ * the unique key, so that an outbox and a replay never wait for each other.
+ */
 function asTable(sql: Queryable, unordered: DeliveryRow[]): Fragment {
   const rows = unordered.toSorted(byKey);
   const attempts = rows.map(({ attempt }) => attempt);
@@ -115,6 +129,10 @@ function insertDeliveries(sql: Queryable): Fragment {
       from delivery`;
 }
 
+function insertUnknown(sql: Queryable): Fragment {
+  return sql`${insertDeliveries(sql)} on conflict (webhook_id, event_id) do nothing`;
+}
+
 /** Returns the CTEs that insert what is left to send, and the attempts that have ended. */
 function insertedStates(sql: Queryable): Fragment {
   return sql`
@@ -138,11 +156,8 @@ function insertedStates(sql: Queryable): Fragment {
 export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
   await sql`
-    with added as (
-      ${insertion(sql, deliveries)}
-      on conflict (webhook_id, event_id) do nothing
-      returning id, webhook_id, event_id, transfer_id
-    )
+    with moved as (select) ${asTable(sql, asRows(deliveries))}
+    , added as (${insertUnknown(sql)} returning id, webhook_id, event_id, transfer_id)
     ${toSend(sql)} select * from added`;
   await announceDeliveries(sql);
 }
@@ -150,7 +165,7 @@ export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promis
 /** Enqueues new deliveries, and schedules ended ones again with the same event id and bytes. */
 export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
-  await sql`${insertion(sql, deliveries)} on conflict (webhook_id, event_id) do nothing`;
+  await sql`with moved as (select) ${asTable(sql, asRows(deliveries))} ${insertUnknown(sql)}`;
   await sql`
     with known as (
       select d.id, d.webhook_id, d.event_id, d.transfer_id
@@ -170,28 +185,9 @@ export async function announceDeliveries(sql: Queryable): Promise<void> {
   await sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`;
 }
 
-/** The order of the unique key, so that an outbox and a replay never wait for each other. */
 function byKey(a: NewDelivery, b: NewDelivery): number {
   if (a.webhook_id !== b.webhook_id) return a.webhook_id < b.webhook_id ? -1 : 1;
   return a.event_id < b.event_id ? -1 : 1;
-}
-
-function insertion(sql: Queryable, unordered: NewDelivery[]) {
-  const deliveries = unordered.toSorted(byKey);
-  return sql`
-    insert into work.deliveries as d
-      (id, webhook_id, account_id, event_id, event_type, transfer_id, body)
-    select * from unnest(
-      ${newIds('dlv', deliveries.length)}::text[],
-      ${deliveries.map(({ webhook_id }) => webhook_id)}::text[],
-      ${deliveries.map(({ account_id }) => account_id)}::text[],
-      ${deliveries.map(({ event_id }) => event_id)}::text[],
-      ${deliveries.map(({ event_type }) => event_type)}::text[],
-      ${deliveries.map(({ transfer_id }) => transfer_id)}::text[],
-      ${jsonArray(
-        sql,
-        deliveries.map(({ body }) => body),
-      )})`;
 }
 
 /** Begins the insertion of rows that are due at once, with the full retry schedule. */

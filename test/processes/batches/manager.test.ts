@@ -25,7 +25,7 @@ import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { runBatches } from '../../../src/processes/batches/manager.ts';
 import { runRetention } from '../../../src/processes/retention/run-retention.ts';
-import { runConsumer, saveBatch } from '../../../src/projections/consumer.ts';
+import { prepareBatch, runConsumer } from '../../../src/projections/consumer.ts';
 import {
   forgetReadModels,
   PROJECTIONS,
@@ -120,7 +120,9 @@ describeWithPostgres('the process manager of batches', () => {
     const events = [...(await eventsOf(other)), ...(await eventsOf(old)).slice(0, 2)];
     const { position } = events.at(-1) as StoredEvent;
     const consumer = projectionConsumer(PROJECTIONS.batches);
-    await saveBatch(sql, consumer, events, createRemovedLeaves(store, null), 0n, position);
+    await (
+      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), 0n, position)
+    ).save();
 
     const stopping = new AbortController();
     const running = runBatches(installation, stopping.signal);

@@ -14,9 +14,9 @@ import {
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
 import {
   type Consumer,
+  prepareBatch,
   readToEnd,
   runConsumer,
-  saveBatch,
 } from '../../../src/projections/consumer.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
@@ -102,7 +102,9 @@ describeWithPostgres('first attempts', () => {
       events.push(...batch.events);
       to = batch.position;
     }
-    await saveBatch(sql, consumer, events, createRemovedLeaves(store, null), from, to);
+    await (
+      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), from, to)
+    ).save();
   }
 
   const rowOf = async (eventId: string | undefined) => {
