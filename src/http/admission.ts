@@ -1,8 +1,8 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
-import { unshownTransfers } from '../projections/transfers/unshown.ts';
+import { newestUnshown } from '../projections/transfers/unshown.ts';
 import type { KeyOfRequest } from './idempotency-key.ts';
 import { type KeptRow, keptRow } from './idempotency-keys.ts';
 import {
@@ -35,16 +35,15 @@ export interface Counted {
 export interface Asked {
   /** The queue that a transfer of the client would join. */
   withQueue: boolean;
-  /** The newest transfer that the read model does not show yet. */
+  /** The position that the read model must reach to show all transfers. */
   withUnshown: boolean;
   /** The row of this key. */
   idempotencyKey: KeyOfRequest | null;
 }
 
 /**
- * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is the position of
- * a creation. It is also null if the read model shows all transfers, or if the log is not in this
- * Postgres.
+ * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is
+ * also null if the read model shows all transfers, or if the log is not in this Postgres.
  */
 export type Admission = Identity & {
   counted: Counted;
@@ -57,7 +56,7 @@ export type Admission = Identity & {
 /** What an admission can read beside the client. */
 export interface Views {
   queue: Pick<Queue, 'ask'>;
-  store: Pick<EventStore, 'queryAfter'>;
+  store: Pick<EventStore, 'queryNewest'>;
 }
 
 export interface AdmissionControl {
@@ -130,12 +129,6 @@ export function createAdmissionControl(sql: Sql, perKey: number, views: Views): 
       return toWindow(row, limit).window;
     },
   };
-}
-
-/** Returns an expression for the position; null if the log is not in this Postgres. */
-function newestUnshown(sql: Sql, store: Views['store']): Fragment | null {
-  const transfers = unshownTransfers(sql, store);
-  return transfers && sql`(select max(position) from (${transfers}) transfers)`;
 }
 
 async function findAndCount(

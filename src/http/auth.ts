@@ -28,7 +28,7 @@ declare module 'fastify' {
     /** The queue when the request began. Null unless its route asks for it. */
     queue: QueueView | null;
     /**
-     * Position of the newest creation of a transfer that the read model did not show when the
+     * Position that the read model must reach to show the transfers that the log had when the
      * request began. Null if it showed all, or unless the route shows transfers.
      */
     unshown: bigint | null;

@@ -2,9 +2,9 @@
  * How clients read the transfers that they have created.
  *
  * With the log in the same Postgres, the answer leaves as soon as the creation is in the log. A
- * request whose route `showsTransfers` learns from the statement that admits it which newest
- * transfer the read model lacks, and waits until the read model shows it. So writers do not wait,
- * and readers wait only while transfers that were just created are missing, in every process.
+ * request whose route `showsTransfers` learns from the statement that admits it which position the
+ * read model must reach to show all transfers, and waits for it. So writers do not wait, and readers
+ * wait only while transfers that were just created are missing, in every process.
  *
  * The head of an EventStoreDB is not in Postgres. There, the writer waits.
  */
@@ -19,7 +19,7 @@ export async function untilReadable(
   // Not only for the writer: a wait also catches up a read model that no process follows, and a
   // wait that times out turns readiness red.
   const shown = waitFor('transfers', position);
-  if (store.queryAfter === undefined) await shown;
+  if (store.queryNewest === undefined) await shown;
 }
 
 /** Returns when the read model shows the transfers that it lacked when the request began. */

@@ -171,9 +171,10 @@ export interface EventStore {
    */
   countRemoved?(after: bigint): Promise<number>;
   /**
-   * Returns a query for `position`, `type` and `data` (a text) of the events in these streams after
-   * a position, which is an expression. Only the engine in the installation's own Postgres has it.
+   * Returns a query for the newest events after a position, which is an expression: `position`,
+   * `type` and `data` (a text) of at most `limit` events. `type` is null in other streams than
+   * these. Only the engine in the installation's own Postgres has it.
    */
-  queryAfter?(sql: Queryable, streams: string[], position: Fragment): Fragment;
+  queryNewest?(sql: Queryable, streams: string[], after: Fragment, limit: number): Fragment;
   close(): Promise<void>;
 }

@@ -361,10 +361,13 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
     remove,
     findPositionFaults: () => findPositionFaults(sql),
     countRemoved: (after) => countRemoved(sql, after),
-    queryAfter: (statement, streams, position) => statement`
-      select position, type, data from log.events
-       where position > ${position}
-         and stream ^@ any(${streams.map((stream) => prefix + stream)}::text[])`,
+    // By the order, and not by a filter: a plan for any position would read the log behind it.
+    queryNewest: (statement, streams, after, limit) => statement`
+      select position, data,
+             case when stream ^@ any(${streams.map((stream) => prefix + stream)}::text[])
+                  then type end as type
+        from (select * from log.events where position > ${after}
+               order by position desc limit ${limit}) newest`,
     async close() {
       unlisten?.();
     },

@@ -10,8 +10,6 @@ import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './table.ts';
 
 const FIRST_GUESS_MS = 1_000;
-/** Transfers that the read model lacks, and that are counted one by one, at most. */
-const MAX_JUST_CREATED = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */
 const COUNTED_ALWAYS = 1_000;
 /** So that counting a long queue takes a hundredth of the time. */
@@ -37,7 +35,7 @@ export interface Queue {
 }
 
 /** `store` is the log: what it has beyond the read model counts too. */
-export function createQueue(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Queue {
+export function createQueue(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Queue {
   let catalog: Catalog = { version: '', endpoints: [] };
   let lastCount: { jobs: JobCounts; validUntil: number } | null = null;
 
@@ -106,7 +104,7 @@ export interface QueueRow {
 
 function queueQuery(
   sql: Sql,
-  store: Pick<EventStore, 'queryAfter'>,
+  store: Pick<EventStore, 'queryNewest'>,
   accounts: Fragment,
   known: string,
   countJobs: boolean,
@@ -135,14 +133,13 @@ function queueQuery(
            (${moverCapacity(sql)}) m`;
 }
 
-/** Returns what adds transfers that the read model does not count yet; the first of many. */
-function justCreated(sql: Sql, store: Pick<EventStore, 'queryAfter'>): Fragment {
+/** Returns what adds transfers that the read model does not count yet. */
+function justCreated(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Fragment {
   const unshown = unshownTransfers(sql, store);
   if (unshown === null) return sql``;
   return sql`
     union all
-    select account_id, 'pending', 1
-      from (${unshown} order by position desc limit ${MAX_JUST_CREATED}) unshown`;
+    select account_id, 'pending', 1 from (${unshown}) unshown`;
 }
 
 function startsInMs(

@@ -4,20 +4,47 @@ import { streamPrefix } from '../../domain/streams.ts';
 import { checkpointPosition } from '../checkpoint.ts';
 import { transfersProjection } from './projection.ts';
 
+type Log = Pick<EventStore, 'queryNewest'>;
+
 /**
- * Returns a query for transfers that the log has and the read model does not show yet: the
- * `position` of their creation, and `account_id`. It finds none while the tables have another
- * version: they wait for their rebuild. Null if the log is not in this Postgres.
+ * How many of the events that the read model lacks are looked at, the newest ones. Requests stay
+ * quick while the read model is far behind.
  */
-export function unshownTransfers(
-  sql: Queryable,
-  store: Pick<EventStore, 'queryAfter'>,
-): Fragment | null {
+const MAX_LOOKED_AT = 2_000;
+
+/**
+ * Returns a query for the `account_id` of transfers that the log has and the read model does not
+ * show yet. It finds none while the tables have another version: they wait for their rebuild. Null
+ * if the log is not in this Postgres.
+ */
+export function unshownTransfers(sql: Queryable, log: Log): Fragment | null {
+  const events = unshownEvents(sql, log);
+  return (
+    events &&
+    sql`
+      select data::json ->> 'account_id' as account_id
+        from (${events}) events where type = 'transfer.created'`
+  );
+}
+
+/**
+ * Returns an expression for the position that the read model must reach to show all transfers that
+ * the log has now. Null, as an expression too, where `unshownTransfers` is null or finds none.
+ */
+export function newestUnshown(sql: Queryable, log: Log): Fragment | null {
+  const events = unshownEvents(sql, log);
+  // Creations before those that were looked at are before the first of these.
+  return (
+    events &&
+    sql`
+      (select coalesce(max(position) filter (where type = 'transfer.created'),
+                       case when count(*) = ${MAX_LOOKED_AT} then min(position) end)
+         from (${events}) events)`
+  );
+}
+
+function unshownEvents(sql: Queryable, { queryNewest }: Log): Fragment | null {
   const { name, version } = transfersProjection;
   const shown = checkpointPosition(sql, 'read.checkpoints', name, version);
-  const events = store.queryAfter?.(sql, [streamPrefix('transfer')], sql`(${shown})`);
-  if (events === undefined) return null;
-  return sql`
-    select position, data::json ->> 'account_id' as account_id
-      from (${events}) events where type = 'transfer.created'`;
+  return queryNewest?.(sql, [streamPrefix('transfer')], sql`(${shown})`, MAX_LOOKED_AT) ?? null;
 }
