@@ -28,6 +28,8 @@ import { consoleRoutes } from './console/routes.ts';
 import { flowRoutes } from './flows/routes.ts';
 import { flowRunRoutes } from './flows/run-routes.ts';
 import { type Health, healthRoutes } from './health.ts';
+import type { IdempotencyDeps } from './idempotency.ts';
+import { createIdempotencyKeys } from './idempotency-keys.ts';
 import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
@@ -54,7 +56,7 @@ const REQUEST_TIMEOUT_MS = 30_000;
 /** How often connections are checked for requests that took longer. */
 const TIMEOUT_CHECK_MS = 1_000;
 
-export interface HttpServerDeps extends AdministrationDeps {
+export interface HttpServerDeps extends Omit<AdministrationDeps, 'idempotencyKeys'> {
   sql: Sql;
   /** Its commits reach the disk a moment later: a crash can lose the last ones. */
   derived: Sql;
@@ -168,11 +170,12 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     await untilTransfersShown(deps.commands, request);
   });
 
-  void app.register(routes({ ...deps, admissions, people, access }));
+  const idempotencyKeys = createIdempotencyKeys(deps.sql);
+  void app.register(routes({ ...deps, admissions, people, access, idempotencyKeys }));
   return app;
 }
 
-interface RouteDeps extends HttpServerDeps {
+interface RouteDeps extends HttpServerDeps, IdempotencyDeps {
   admissions: AdmissionControl;
   people: People;
   access: AccessRecorder;

@@ -4,6 +4,7 @@
 import type { Beside } from '../adapters/event-store/port.ts';
 import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
 import { jsonArray } from '../adapters/postgres/json-array.ts';
+import { createBatcher } from '../concurrency/batcher.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
 /** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
@@ -93,7 +94,8 @@ const insertAnswered: Beside<AnsweredRow>['write'] = (sql, items) => {
         ${rows.map(({ shownIn }) => shownIn)}::text[])
         as n(nr, account_id, route, key, fingerprint, reserved, status, answer, shown_in)
         using (nr)
-     where position is not null`;
+     where position is not null
+     order by account_id, route, key`;
 };
 
 /** Returns true if an append was rejected because its key has a row, which may have expired. */
@@ -102,62 +104,110 @@ export function isTaken(error: unknown): boolean {
   return code === '23505' && name === 'idempotency_keys_pkey';
 }
 
-/** Inserts the row of the key, replaces an expired one, or returns the existing one. */
-export async function reserve<Reserved>(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-  fingerprint: string,
-  reserved: Reserved,
-): Promise<Row<Reserved> & { repeated: boolean }> {
-  const [row] = await sql<[Row<Reserved> & { repeated: boolean }]>`
-    with taken as (
-      insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
-      values (${account_id}, ${route}, ${key}, ${fingerprint}, ${sql.json(reserved as never)})
-      on conflict (account_id, route, key) do update set
-        fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
-        answer = null, created_at = now()
-        where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
-      returning fingerprint, reserved, status, answer, false as repeated
-    )
-    select * from taken
-    union all
-    select fingerprint, reserved, status, answer, true from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key}
-       and not exists (select from taken)`;
-  return row;
+/** The rows of keys whose requests hold the locks of their keys. */
+export interface IdempotencyKeys {
+  /** Inserts the row of the key, replaces an expired one, or returns the existing one. */
+  reserve<Reserved>(
+    id: RowId,
+    fingerprint: string,
+    reserved: Reserved,
+  ): Promise<Row<Reserved> & { repeated: boolean }>;
+  /**
+   * Stores the answer, unless the row has one: another attempt has then carried out the request.
+   * Returns that one, or null.
+   */
+  storeAnswer(id: RowId, status: number, answer: StoredAnswer): Promise<Stored | null>;
+  /** Removes the row, unless it has an answer. */
+  remove(id: RowId): Promise<void>;
 }
 
-/**
- * Stores the answer, unless the row has one: another attempt has then carried out the request.
- * Returns that one, or null.
- */
-export async function storeAnswer(
-  sql: Sql,
-  { account_id, route, key }: RowId,
-  status: number,
-  answer: StoredAnswer,
-): Promise<Stored | null> {
-  const [stored] = await sql<[Stored?]>`
-    with kept as (
-      select account_id, route, key, status, answer from work.idempotency_keys
-       where account_id = ${account_id} and route = ${route} and key = ${key}
-         for update
-    ), stored as (
-      update work.idempotency_keys as k
-         set status = ${status}, answer = ${sql.json(answer as never)}
-        from kept
-       where (k.account_id, k.route, k.key) = (kept.account_id, kept.route, kept.key)
-         and kept.status is null
-    )
-    select status, answer from kept where status is not null`;
-  return stored ?? null;
-}
+type Found = Row<unknown> & { repeated: boolean };
 
-/** Removes the row, unless it has an answer. */
-export async function removeRow(sql: Sql, { account_id, route, key }: RowId): Promise<void> {
-  await sql`
-    delete from work.idempotency_keys
-     where account_id = ${account_id} and route = ${route} and key = ${key} and status is null`;
+/** Calls that are made at the same time share a statement, and its flush to disk. */
+export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
+  const reserve = createBatcher(
+    async (asked: (RowId & { fingerprint: string; json: string })[]) => {
+      const rows = await sql<(Found & { nr: bigint })[]>`
+      with asked as (
+        select * from unnest(
+          ${asked.map(({ account_id }) => account_id)}::text[],
+          ${asked.map(({ route }) => route)}::text[],
+          ${asked.map(({ key }) => key)}::text[],
+          ${asked.map(({ fingerprint }) => fingerprint)}::text[],
+          ${jsonArray(
+            sql,
+            asked.map(({ json }) => json),
+          )})
+          with ordinality as a(account_id, route, key, fingerprint, reserved, nr)
+      ), taken as (
+        insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
+        select account_id, route, key, fingerprint, reserved::jsonb from asked
+         order by account_id, route, key
+        on conflict (account_id, route, key) do update set
+          fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
+          answer = null, created_at = now()
+          where k.created_at <= now() - ${IDEMPOTENCY_KEYS_KEPT}::interval
+        returning account_id, route, key, fingerprint, reserved, status, answer
+      )
+      select a.nr, t.fingerprint, t.reserved, t.status, t.answer, false as repeated
+        from asked a join taken t using (account_id, route, key)
+      union all
+      select a.nr, k.fingerprint, k.reserved, k.status, k.answer, true
+        from asked a join work.idempotency_keys k using (account_id, route, key)
+       where not exists (select from taken t
+                          where (t.account_id, t.route, t.key) = (a.account_id, a.route, a.key))`;
+      const found = new Map(rows.map(({ nr, ...row }) => [Number(nr), row]));
+      return asked.map((_, i) => found.get(i + 1) ?? null);
+    },
+  );
+
+  const store = createBatcher(
+    async (asked: (RowId & { status: number; answer: StoredAnswer })[]) => {
+      const rows = await sql<(Stored & { nr: bigint })[]>`
+        with asked as (
+          select * from unnest(
+            ${asked.map(({ account_id }) => account_id)}::text[],
+            ${asked.map(({ route }) => route)}::text[],
+            ${asked.map(({ key }) => key)}::text[],
+            ${asked.map(({ status }) => status)}::integer[],
+            ${jsonArray(
+              sql,
+              asked.map(({ answer }) => JSON.stringify(answer)),
+            )})
+            with ordinality as a(account_id, route, key, status, answer, nr)
+        ), kept as (
+          select a.nr, k.account_id, k.route, k.key, k.status, k.answer
+            from asked a join work.idempotency_keys k using (account_id, route, key)
+           order by account_id, route, key
+             for update of k
+        ), stored as (
+          update work.idempotency_keys as k set status = a.status, answer = a.answer::jsonb
+            from kept join asked a using (nr)
+           where (k.account_id, k.route, k.key) = (kept.account_id, kept.route, kept.key)
+             and kept.status is null
+        )
+        select nr, status, answer from kept where status is not null`;
+      const found = new Map(rows.map(({ nr, ...stored }) => [Number(nr), stored]));
+      return asked.map((_, i) => found.get(i + 1) ?? null);
+    },
+  );
+
+  return {
+    async reserve<Reserved>(id: RowId, fingerprint: string, reserved: Reserved) {
+      for (;;) {
+        const row = await reserve({ ...id, fingerprint, json: JSON.stringify(reserved) });
+        // Null: another request has committed the row since the statement began to read.
+        if (row !== null) return row as Row<Reserved> & { repeated: boolean };
+      }
+    },
+    storeAnswer: (id, status, answer) => store({ ...id, status, answer }),
+    async remove({ account_id, route, key }) {
+      await sql`
+        delete from work.idempotency_keys
+         where account_id = ${account_id} and route = ${route} and key = ${key}
+           and status is null`;
+    },
+  };
 }
 
 /** Removes the rows of keys that no longer hold. */

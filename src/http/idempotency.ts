@@ -2,7 +2,6 @@ import { createHash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../commands/deps.ts';
 import type { Cause } from '../commands/handle.ts';
@@ -15,15 +14,13 @@ import { causeOf, clientOf } from './auth.ts';
 import { readIdempotencyKey } from './idempotency-key.ts';
 import {
   IDEMPOTENCY_KEYS_KEPT,
+  type IdempotencyKeys,
   insertedWith,
   isTaken,
   type Row,
   type RowId,
-  removeRow,
-  reserve,
   type Shown,
   type Stored,
-  storeAnswer,
 } from './idempotency-keys.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
 
@@ -82,8 +79,8 @@ export interface Operation<Reserved extends object, Body> {
   };
 }
 
-interface IdempotencyDeps {
-  sql: Sql;
+export interface IdempotencyDeps {
+  idempotencyKeys: IdempotencyKeys;
   locks: Locks;
   commands: CommandDeps;
 }
@@ -103,7 +100,7 @@ export async function idempotent<Reserved extends object, Body>(
   operation: Operation<Reserved, Body>,
 ): Promise<FastifyReply> {
   const key = readIdempotencyKey(request);
-  const { sql, commands } = deps;
+  const { idempotencyKeys, commands } = deps;
   const runAlone = async () => {
     const reserved = await operation.reserve();
     return operation.run({ reserved, repeated: false, commands, cause: causeOf(request) });
@@ -134,7 +131,7 @@ export async function idempotent<Reserved extends object, Body>(
   let answer: Stored | Answer<Body>;
   try {
     const reserved = { ...(await operation.reserve()), requestId: request.id };
-    const row = await reserve(sql, id, fingerprint, reserved);
+    const row = await idempotencyKeys.reserve(id, fingerprint, reserved);
     answer =
       toStored(row, fingerprint) ?? (await runOnce(deps, id, row, { request, lock }, operation));
   } finally {
@@ -204,7 +201,7 @@ async function runInOneAppend<Reserved extends object, Body>(
  * another attempt has stored one meanwhile.
  */
 async function runOnce<Reserved extends object, Body>(
-  { sql, commands }: IdempotencyDeps,
+  { idempotencyKeys, commands }: IdempotencyDeps,
   id: RowId,
   row: Row<Reserved & FirstRequest> & { repeated: boolean },
   { request, lock }: { request: FastifyRequest; lock: Held },
@@ -225,7 +222,7 @@ async function runOnce<Reserved extends object, Body>(
   const cause = { ...causeOf(request), correlationId, keyed: true };
   try {
     const answer = await operation.run({ reserved, repeated, commands: through, cause });
-    const stored = await storeAnswer(sql, id, answer.status, {
+    const stored = await idempotencyKeys.storeAnswer(id, answer.status, {
       body: JSON.stringify(answer.replayed ?? answer.body),
       location: answer.location,
       shown,
@@ -235,11 +232,13 @@ async function runOnce<Reserved extends object, Body>(
     const problem = toProblem(error, request.id);
     // After a fault, it is unknown what was appended. The next request finds the reservation.
     if (isStored(problem.status)) {
-      const stored = await storeAnswer(sql, id, problem.status, { body: JSON.stringify(problem) });
+      const stored = await idempotencyKeys.storeAnswer(id, problem.status, {
+        body: JSON.stringify(problem),
+      });
       if (stored !== null) return stored;
     }
     // Another process may have appended under the reserved ids, or may do so yet.
-    else if (problem.status < 500 && !repeated && lock.isSure()) await removeRow(sql, id);
+    else if (problem.status < 500 && !repeated && lock.isSure()) await idempotencyKeys.remove(id);
     throw error;
   }
 }

@@ -1,16 +1,13 @@
 import { createHash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
+import { createBatcher } from '../../concurrency/batcher.ts';
 import { connect, type Sql } from './connect.ts';
 
 const POLL_MS = 500;
 const HEARTBEAT_MS = 5_000;
 const IDLE_MS = 3 * HEARTBEAT_MS;
 
-const MODES = {
-  alone: { lock: 'pg_try_advisory_lock', unlock: 'pg_advisory_unlock' },
-  shared: { lock: 'pg_try_advisory_lock_shared', unlock: 'pg_advisory_unlock_shared' },
-};
-type Mode = keyof typeof MODES;
+type Mode = 'alone' | 'shared';
 
 /** A lock that this process holds or requests. */
 interface Taken {
@@ -75,6 +72,28 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   /** When the last answered statement was sent. The session has been idle since then at most. */
   let aliveAt = performance.now();
   const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
+  const modes: Record<Mode, Record<'lock' | 'unlock', (key: bigint) => Promise<boolean>>> = {
+    alone: { lock: batched('pg_try_advisory_lock'), unlock: batched('pg_advisory_unlock') },
+    shared: {
+      lock: batched('pg_try_advisory_lock_shared'),
+      unlock: batched('pg_advisory_unlock_shared'),
+    },
+  };
+
+  /** Returns a function of Postgres whose concurrent calls share a statement. */
+  function batched(name: string) {
+    const answer = async (keys: bigint[]) => {
+      const sentAt = performance.now();
+      const rows = await sql<{ done: boolean }[]>`
+        select ${sql(name)}(key) as done
+          from unnest(${keys.map(String)}::bigint[]) with ordinality as asked(key, nr)
+         order by nr`;
+      aliveAt = sentAt;
+      return rows.map(({ done }) => done);
+    };
+    // A connection that does not answer is replaced by the heartbeat.
+    return createBatcher(answer, { answerWithinMs: null });
+  }
 
   function open(): Sql {
     const opened = connect(url, {
@@ -126,12 +145,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     const lock: Taken = { name, mode, controller: new AbortController() };
     taken.add(lock);
     let locked = false;
-    const sentAt = performance.now();
     try {
-      const [row] = await sql<{ locked: boolean }[]>`
-        select ${sql(MODES[mode].lock)}(${keyOf(name)}) as locked`;
-      locked = row?.locked === true;
-      aliveAt = sentAt;
+      locked = await modes[mode].lock(keyOf(name));
     } finally {
       if (!locked) taken.delete(lock);
     }
@@ -147,7 +162,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     const release = async () => {
       if (controller.signal.aborted) return;
       // An error here means a lost connection, and the lock is lost with it.
-      await sql`select ${sql(MODES[mode].unlock)}(${keyOf(name)})`.catch(() => {});
+      await modes[mode].unlock(keyOf(name)).catch(() => {});
       taken.delete(lock);
     };
     return {

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Locks } from '../../adapters/postgres/locks.ts';
 import {
   createOnce,
   createTransfer,
@@ -38,18 +37,16 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
-import { type Answer, idempotent } from '../idempotency.ts';
+import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency.ts';
 import { untilReadable } from '../own-writes.ts';
 import type { WhileAllowed } from '../while-allowed.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
 const QUEUE_HOLDS_MS = 250;
 
-export interface TransferRoutesDeps {
+export interface TransferRoutesDeps extends IdempotencyDeps {
   sql: Sql;
   store: EventStore;
-  locks: Locks;
-  commands: CommandDeps;
 }
 
 export function transferRoutes(

@@ -2,8 +2,6 @@ import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Locks } from '../../adapters/postgres/locks.ts';
-import type { CommandDeps } from '../../commands/deps.ts';
 import {
   registerWebhook,
   removeWebhook,
@@ -27,13 +25,11 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
-import { type Answer, idempotent } from '../idempotency.ts';
+import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency.ts';
 
-export interface WebhookRoutesDeps {
+export interface WebhookRoutesDeps extends IdempotencyDeps {
   sql: Sql;
   store: EventStore;
-  locks: Locks;
-  commands: CommandDeps;
 }
 
 /**
