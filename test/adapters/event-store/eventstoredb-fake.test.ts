@@ -259,6 +259,23 @@ describe('an EventStoreDB that fails', () => {
       await vi.waitUntil(() => server.subscriptions() === 0, 30_000);
     });
 
+    it('leaves no call open where it is given up while it looks for the leader', async () => {
+      await store.close();
+      const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+      onTestFinished(proxy.close);
+      const far = createEventStoreDb({
+        url: `esdb://${proxy.host}:${proxy.port}?tls=false`,
+        prefix: 'waybill_',
+      });
+      onTestFinished(far.close);
+      await far.head();
+      proxy.delay(400);
+      const stopped = AbortSignal.timeout(200);
+      expect(await gather(far, { from: null, signal: stopped, until: () => false })).toEqual([]);
+      await sleep(1_000);
+      expect(server.subscriptions()).toBe(0);
+    });
+
     it('reads no further ahead than one batch and the data on the wire', async () => {
       const data = { text: 'x'.repeat(2_000) };
       for (const i of numbers(20))

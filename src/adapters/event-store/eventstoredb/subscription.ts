@@ -41,10 +41,16 @@ export function createSubscriptions(
     const leaving = new AbortController();
     const signal = AbortSignal.any([options.signal, leaving.signal]);
     const limits = { signal, attemptMs: () => attemptMs };
-    const feed = await connection.read(limits, async (client) => {
+    const opening = connection.read(limits, async (client) => {
       // A follower that is behind accepts a subscription after its end, and says it is caught up.
       await readHead(client, limits);
+      // Given up meanwhile: nothing would close the feed.
+      signal.throwIfAborted();
       return { client, ...openFeed(client, prefix, { ...options, signal }) };
+    });
+    const feed = await opening.catch((error: unknown) => {
+      leaving.abort();
+      throw error;
     });
     let heard = true;
     const looking = setInterval(() => {
