@@ -11,13 +11,13 @@ import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.t
 import { forgetRemovedFlows } from '../flows/table.ts';
 import { removeLostMovers } from '../mover/live-movers.ts';
 import { finishInterrupted } from '../retention/finish.ts';
-import { purgeDeliveries } from '../webhooks/table.ts';
+import { failDeliveriesOfRemoved, purgeDeliveries } from '../webhooks/table.ts';
 import { takeSample } from './samples.ts';
 
 const EVERY_MS = 60_000;
 const ACTOR = 'system:monitor';
 
-/** Functions that remove expired rows. The names appear in the log. */
+/** Functions that remove expired rows, or end their work. The names appear in the log. */
 export type Purges = Record<string, (sql: Sql) => Promise<unknown>>;
 
 export interface HousekeepingDeps extends ConsumerDeps {
@@ -29,8 +29,8 @@ export interface HousekeepingDeps extends ConsumerDeps {
 }
 
 /**
- * Announces keys that expire soon and removes expired rows, every minute, in one process of the
- * installation. Runs until the signal aborts.
+ * Announces keys that expire soon, removes expired rows, and ends what removed webhooks left, every
+ * minute, in one process of the installation. Runs until the signal aborts.
  */
 export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -61,6 +61,7 @@ function stepsOf(deps: HousekeepingDeps): Record<string, (stop: AbortSignal) => 
     ...deps.purges,
     movers: removeLostMovers,
     flows: forgetRemovedFlows,
+    removed_webhooks: failDeliveriesOfRemoved,
     deliveries: purgeDeliveries,
   };
   return {

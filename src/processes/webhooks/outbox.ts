@@ -12,8 +12,8 @@
  * event then meets the webhooks as they were at its place in the log, at any reading speed.
  *
  * A delivery is `pending`, then `delivered` or `failed`. A retry or a replay makes it `pending`
- * again. The outbox changes an existing delivery in one case: if its webhook is removed, a pending
- * delivery fails.
+ * again. The outbox changes existing deliveries in one case: if a webhook is removed, its pending
+ * deliveries fail. The outbox fails 5,000 of them, and housekeeping fails the others.
  *
  * `work.event_times` has the first position of each hour. A replay from a time starts there
  * (replays.ts).
@@ -45,7 +45,7 @@ import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
 import type { AttemptFirst } from './first-attempts.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
-import { enqueue, failDeliveriesOf, insertedDeliveries, insertMissing } from './table.ts';
+import { enqueue, failSomeOfRemoved, insertedDeliveries, insertMissing } from './table.ts';
 
 const NAME = 'outbox';
 const TABLE = 'work.checkpoints';
@@ -217,5 +217,5 @@ async function endDeliveriesOfRemoved(tx: Transaction, events: StoredEvent[]): P
   if (removed.length === 0) return;
   // Must be first: a replay under way has then either committed its deliveries or writes no more.
   await removeReplaysOf(tx, removed);
-  await failDeliveriesOf(tx, removed);
+  await failSomeOfRemoved(tx);
 }

@@ -30,8 +30,11 @@ const LEASE = '30 seconds';
 const DELIVERED_KEPT = '7 days';
 /** For failed deliveries, which can be sent again, and for pending ones, counted from `due_at`. */
 const OTHERS_KEPT = '30 days';
-/** Rows per statement of the purge. A larger statement would delay deliveries. */
-const PURGED_AT_ONCE = 5_000;
+/**
+ * Rows per statement of the purge, and of the end of a webhook. A larger statement would delay
+ * deliveries.
+ */
+const CHANGED_AT_ONCE = 5_000;
 
 export interface NewDelivery {
   webhook_id: string;
@@ -247,16 +250,34 @@ export async function scheduleFailedAgain(
   return count;
 }
 
-/** Ends the pending deliveries of removed webhooks as failed. */
-export async function failDeliveriesOf(tx: Transaction, webhookIds: string[]): Promise<void> {
-  await tx`
+/**
+ * Ends pending deliveries of removed webhooks as failed, 5,000 at most. Returns how many. A webhook
+ * whose receiver was down for days has millions, and one statement for all of them gets no answer
+ * in time: the outbox would repeat it for ever.
+ */
+export async function failSomeOfRemoved(sql: Queryable): Promise<number> {
+  const { count } = await sql`
     with unsent as (
-      delete from work.pending_deliveries where webhook_id = any(${webhookIds}::text[])
+      delete from work.pending_deliveries
+       where delivery_id = any(array(
+         select p.delivery_id
+           from (${followedWebhooks(sql)}) w
+          cross join lateral (
+            select delivery_id from work.pending_deliveries
+             where webhook_id = w.webhook_id
+             order by due_at limit ${CHANGED_AT_ONCE}) p
+          where w.state ->> 'status' = 'removed' limit ${CHANGED_AT_ONCE}))
       returning delivery_id
     )
     update work.deliveries d
        set status = 'failed', ended_at = now(), last_error = 'the webhook was removed'
       from unsent where d.id = unsent.delivery_id`;
+  return count;
+}
+
+/** Ends all pending deliveries of removed webhooks as failed. */
+export async function failDeliveriesOfRemoved(sql: Sql): Promise<void> {
+  while ((await failSomeOfRemoved(sql)) === CHANGED_AT_ONCE);
 }
 
 /** Returns deliveries, newest first, whether more follow, and the total, counted to 10,000. */
@@ -450,10 +471,10 @@ export async function releaseClaims(
  * disabled. The events stay in the log, and a replay creates their deliveries again.
  */
 export async function purgeDeliveries(sql: Sql): Promise<void> {
-  for (let purged = PURGED_AT_ONCE; purged === PURGED_AT_ONCE; ) {
+  for (let purged = CHANGED_AT_ONCE; purged === CHANGED_AT_ONCE; ) {
     const [row] = await sql<[{ purged: number }]>`
       select work.purge_deliveries(
-        ${DELIVERED_KEPT}::interval, ${OTHERS_KEPT}::interval, ${PURGED_AT_ONCE}) as purged`;
+        ${DELIVERED_KEPT}::interval, ${OTHERS_KEPT}::interval, ${CHANGED_AT_ONCE}) as purged`;
     purged = row.purged;
   }
 }

@@ -9,6 +9,7 @@ import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts'
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
+import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/table.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
@@ -259,6 +260,39 @@ describeWithPostgres('the outbox', () => {
     expect([...ended]).toEqual(
       Array(2).fill({ status: 'failed', last_error: 'the webhook was removed' }),
     );
+  });
+
+  it('leaves most of the pending deliveries of a removed webhook to housekeeping', async () => {
+    const { sql, commands } = installation;
+    const webhookId = await addWebhook(installation, URL, ['transfer.created']);
+    const keptId = await addWebhook(installation, URL, ['transfer.created']);
+    await runOutbox(installation);
+    const failed = async (id: string) => {
+      const [row] = await sql<[{ failed: number; left: number }]>`
+        select count(*) filter (where status = 'failed')::integer as failed,
+               (select count(*)::integer from work.pending_deliveries
+                 where webhook_id = ${id}) as left
+          from work.deliveries where webhook_id = ${id}`;
+      return row;
+    };
+    for (const id of [webhookId, keptId])
+      await sql`
+        with added as (
+          insert into work.deliveries
+            (id, webhook_id, account_id, event_id, event_type, body, status, attempts)
+          select ${id} || n, ${id}, 'acc', 'evt_' || n, 'transfer.created', '{}', 'pending', 0
+            from generate_series(1, 12000) n
+          returning id, webhook_id, event_id
+        )
+        insert into work.pending_deliveries (delivery_id, webhook_id, event_id)
+        select * from added`;
+    await removeWebhook(commands, webhookId, CAUSE);
+    await runOutbox(installation);
+    // One statement for millions would get no answer in time, and the outbox would repeat it.
+    expect(await failed(webhookId)).toEqual({ failed: 5_000, left: 7_000 });
+    await failDeliveriesOfRemoved(sql);
+    expect(await failed(webhookId)).toEqual({ failed: 12_000, left: 0 });
+    expect(await failed(keptId)).toEqual({ failed: 0, left: 12_000 });
   });
 
   describe('with notify on completion', () => {
