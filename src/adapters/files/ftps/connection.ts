@@ -32,6 +32,15 @@ export interface Target {
   readonly tls: ConnectionOptions;
 }
 
+export interface TransferOptions {
+  onread?: OnReadOpts;
+  /**
+   * May send commands while the data connection opens, which costs no time. With an error, the
+   * transfer does not start, and rejects with it.
+   */
+  objection?: (() => Promise<Error | null>) | undefined;
+}
+
 /** A file or listing that is under way on a data connection. */
 export interface Transfer {
   socket: TLSSocket;
@@ -60,7 +69,7 @@ export interface Connection {
    * the server refuses a command or rejects the data connection. Any later error is that of
    * `ended`.
    */
-  transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer>;
+  transfer(commands: string[], options?: TransferOptions): Promise<Transfer>;
   /** Maximum silence of the server. Set it on a transfer's socket while you wait for data. */
   readonly stallMs: number;
   /**
@@ -308,7 +317,10 @@ function connectionOn(
    * Opens a data connection to the address of the control connection. A server behind NAT may name
    * another address, which is ignored.
    */
-  async function openData(onread: OnReadOpts | undefined): Promise<TLSSocket> {
+  async function openData(
+    onread: OnReadOpts | undefined,
+    meanwhile: () => void,
+  ): Promise<TLSSocket> {
     const port = await passivePort();
     // TLS 1.3 sessions may be usable only once: each data connection brings one for the next.
     const session = ftp.tlsSessionStore ?? control.getSession();
@@ -319,7 +331,9 @@ function connectionOn(
       ...(session && { session }),
       ...(onread && { onread }),
     };
-    const socket = await connected(connectTls(options), connectMs).catch((error) => {
+    const connecting = connected(connectTls(options), connectMs);
+    meanwhile();
+    const socket = await connecting.catch((error) => {
       error.message = `data connection to port ${port}: ${error.message}`;
       throw error;
     });
@@ -328,8 +342,17 @@ function connectionOn(
     });
   }
 
-  async function transfer(commands: string[], onread?: OnReadOpts): Promise<Transfer> {
-    const socket = await openData(onread).catch((error) => lose(error));
+  async function transfer(
+    commands: string[],
+    { onread, objection }: TransferOptions = {},
+  ): Promise<Transfer> {
+    let objected: Promise<Error | null> = Promise.resolve(null);
+    const ask = () => {
+      if (objection) objected = objection();
+      // The data connection may fail first.
+      objected.catch(() => undefined);
+    };
+    const socket = await openData(onread, ask).catch((error) => lose(error));
     const { promise: broken, reject: breakOff } = Promise.withResolvers<never>();
     const { promise: started, resolve: start } = Promise.withResolvers<void>();
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
@@ -346,6 +369,14 @@ function connectionOn(
     });
     // The server gives the reason on the control connection.
     socket.on('close', (hadError) => hadError && setTimeout(breakOff, REASON_MS, failure).unref());
+    const reason = await objected.catch((error) => {
+      socket.destroy();
+      throw error;
+    });
+    if (reason !== null) {
+      socket.destroy();
+      throw reason;
+    }
     try {
       for (const command of commands.slice(0, -1)) await request(command);
       const reply = ftp.handle(commands.at(-1), (answer, task) => {

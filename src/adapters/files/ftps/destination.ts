@@ -10,7 +10,7 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import { onPart, publish, settle } from '../publish.ts';
+import { isAFolder, onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
@@ -63,7 +63,8 @@ async function openPart(
     const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
     if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
   }
-  const upload = await createPart(connection, part);
+  // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
+  const upload = await createPart(connection, part, resume || !overwrite ? null : path);
   return destinationFile(lease, { path, part, upload, resumedFrom: 0, options });
 }
 
@@ -102,11 +103,23 @@ async function resumeUpload(
 /**
  * Creates the part and missing folders. A part of this name is our own, from an earlier try or
  * taken over. A server may refuse to write over it.
+ *
+ * Throws FileError `destination_exists` if a folder has the name `path`, unless that is null. A
+ * rename would replace a link to a folder, and fail at a folder after all bytes are sent.
  */
-async function createPart(connection: Connection, part: string): Promise<Upload> {
+async function createPart(
+  connection: Connection,
+  part: string,
+  path: string | null,
+): Promise<Upload> {
   const create = () => startUpload(connection, [`STOR ${part}`]);
+  const objection = async () => {
+    if (path === null || !(await isFolder(connection, path))) return null;
+    // Some servers say yes to any name.
+    return (await isFolder(connection, part)) ? null : isAFolder(path, 'open');
+  };
   try {
-    return await create();
+    return await startUpload(connection, [`STOR ${part}`], objection);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     if (await existing(connection, part)) await removeFile(connection, part);

@@ -44,7 +44,7 @@ async function begin(connection: Connection, path: string, offset: number): Prom
   const commands = offset > 0 ? [`REST ${offset}`, `RETR ${path}`] : [`RETR ${path}`];
   return download(
     connection,
-    await connection.transfer(commands, incoming.onread),
+    await connection.transfer(commands, { onread: incoming.onread }),
     incoming,
     path,
     offset,

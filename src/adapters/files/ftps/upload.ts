@@ -1,4 +1,4 @@
-import type { Connection } from './connection.ts';
+import type { Connection, TransferOptions } from './connection.ts';
 
 /** An upload that is under way. */
 export interface Upload {
@@ -17,8 +17,12 @@ const SLICE = 256 << 10;
 const STALLS_TO_FINISH = 5;
 
 /** Starts an upload. `commands` are STOR or APPE, with a REST before it if it resumes. */
-export async function startUpload(connection: Connection, commands: string[]): Promise<Upload> {
-  const { socket, ended, broken } = await connection.transfer(commands);
+export async function startUpload(
+  connection: Connection,
+  commands: string[],
+  objection?: TransferOptions['objection'],
+): Promise<Upload> {
+  const { socket, ended, broken } = await connection.transfer(commands, { objection });
   socket.resume();
 
   function send(slice: Uint8Array): Promise<void> {

@@ -1,0 +1,44 @@
+import { mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from '../../../support/ftps-server.ts';
+import { options, upload } from '../contract.ts';
+import { endpointOn } from './ftps-endpoint.ts';
+
+for (const kind of ['proftpd', 'vsftpd'] as const) {
+  const whyNot = await whyNoFtpsServer(kind);
+  const title = `a destination on ${kind} whose name is taken`;
+  describe.skipIf(whyNot !== null)(whyNot === null ? title : `${title} (${whyNot})`, () => {
+    let server: FtpsServer;
+    let endpoint: FileEndpoint;
+    beforeAll(async () => {
+      server = await startFtpsServer({ kind, tls: 'explicit' });
+      endpoint = endpointOn(server);
+    });
+    afterAll(async () => {
+      await endpoint?.close();
+      await server?.stop();
+    });
+
+    test('by a folder or a link to one is rejected before a byte is sent', async () => {
+      const at = (name: string) => join(server.root, 'occupied', name);
+      const remote = (name: string) => server.remotePath(join('occupied', name));
+      await mkdir(at('folder'), { recursive: true });
+      await symlink('folder', at('link'));
+      for (const name of ['folder', 'link']) {
+        await expect(endpoint.openDestination(remote(name), options(1))).rejects.toMatchObject({
+          code: 'destination_exists',
+          step: 'open',
+          message: expect.stringContaining('is a folder: end the destination with a slash'),
+        });
+      }
+      expect(await readdir(at(''))).toEqual(['folder', 'link']);
+      expect(await readlink(at('link'))).toBe('folder');
+      // The connection is still good.
+      await upload(endpoint, remote('file'), Buffer.from('x'));
+      await upload(endpoint, remote('file'), Buffer.from('y'));
+      expect(await readFile(at('file'), 'utf8')).toBe('y');
+    });
+  });
+}
