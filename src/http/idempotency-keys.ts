@@ -141,8 +141,9 @@ export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
           with ordinality as a(account_id, route, key, fingerprint, reserved, nr)
       ), taken as (
         insert into work.idempotency_keys as k (account_id, route, key, fingerprint, reserved)
-        select account_id, route, key, fingerprint, reserved::jsonb from asked
-         order by account_id, route, key
+        select distinct on (account_id, route, key)
+               account_id, route, key, fingerprint, reserved::jsonb
+          from asked order by account_id, route, key, nr
         on conflict (account_id, route, key) do update set
           fingerprint = excluded.fingerprint, reserved = excluded.reserved, status = null,
           answer = null, created_at = now()

@@ -66,6 +66,19 @@ describeWithPostgres('rows of Idempotency-Keys', () => {
     expect((await reserveAll([all[0]!]))[0]).toMatchObject({ repeated: true, status: 200 });
   });
 
+  it('have the values of the first of two requests that hold one key, after a lost lock', async () => {
+    const rows = await Promise.all([
+      keys.reserve(idOf('twice'), 'print', { of: 'first' }),
+      keys.reserve(idOf('twice'), 'print', { of: 'second' }),
+      keys.reserve(idOf('once'), 'print', { of: 'once' }),
+    ]);
+    expect(rows.map(({ reserved }) => reserved)).toEqual([
+      { of: 'first' },
+      { of: 'first' },
+      { of: 'once' },
+    ]);
+  });
+
   it('are found if another request commits them meanwhile', async () => {
     const { sql } = installation;
     const inserted = Promise.withResolvers<void>();
