@@ -39,7 +39,7 @@ import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
-import { answerEveryRequest, checkHost, closeAfterUpgrade } from './protocol.ts';
+import { answerEveryRequest, checkHost, checkQuery, closeAfterUpgrade } from './protocol.ts';
 import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
@@ -164,6 +164,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     if (isApi(request) || request.routeOptions.config.scope !== undefined)
       await authenticate(authentication, request, reply);
     checkHost(request, reply);
+    checkQuery(request);
     closeAfterUpgrade(request, reply);
     // Rejected in a hook, so the body of an unrouted request is never read.
     if (request.is404) return guard.reject(request, reply);

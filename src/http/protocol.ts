@@ -43,6 +43,16 @@ export function checkHost({ raw }: FastifyRequest, reply: FastifyReply): void {
   );
 }
 
+/** Rejects a query whose percent-encoded bytes are no UTF-8: its words would be replaced. */
+export function checkQuery({ url }: FastifyRequest): void {
+  try {
+    for (const [bytes] of url.replace(/^[^?]*/, '').matchAll(/(?:%[0-9a-f]{2})+/gi))
+      decodeURIComponent(bytes);
+  } catch {
+    throw new MalformedRequest('The query must be percent-encoded UTF-8');
+  }
+}
+
 /**
  * Closes the connection after an ignored upgrade: Node drops bytes that follow in the same packet.
  */

@@ -48,7 +48,7 @@ function keyErrors(text: string): { errors: FieldError[]; others: number } {
         const message = container && faultOf(key, container);
         if (!message) break;
         if (errors.length < MAX_ERRORS) {
-          const field = key === '__proto__' ? key : fieldName(containers.map(({ at }) => at));
+          const field = fieldName(containers.map(({ at }) => at));
           errors.push({ field, code: 'validation_failed', message });
         } else others++;
         break;
@@ -83,9 +83,11 @@ function endOfString(text: string, start: number): number {
 
 /** Records a key of an object. Returns what is wrong with it, or null. Reports each key once. */
 function faultOf(key: string, container: Container): string | null {
-  container.at = key.length > SHOWN_OF_KEY ? `${key.slice(0, SHOWN_OF_KEY)}...` : key;
+  const shown = key.length > SHOWN_OF_KEY ? `${key.slice(0, SHOWN_OF_KEY)}...` : key;
+  container.at = shown.toWellFormed();
   const times = (container.keys?.get(key) ?? 0) + 1;
   container.keys?.set(key, times);
+  if (!key.isWellFormed()) return 'must not contain an unpaired surrogate';
   if (key === '__proto__') return times === 1 ? 'must not be used as a key' : null;
   return times === 2 ? 'must be given once' : null;
 }

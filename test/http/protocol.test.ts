@@ -204,14 +204,17 @@ describeWithPostgres('HTTP', () => {
   });
 
   test('__proto__ is rejected at any depth', async () => {
-    for (const body of [
-      '{"__proto__":{}}',
-      '{"_\\u005fproto__":{}}',
-      `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`,
-    ]) {
+    for (const [body, field] of [
+      ['{"__proto__":{}}', '__proto__'],
+      ['{"_\\u005fproto__":{}}', '__proto__'],
+      [
+        `{"source_uri":"sftp://h/f","destination_uri":"s3://archive/","metadata":{"__proto__":"x"}}`,
+        'metadata.__proto__',
+      ],
+    ] as const) {
       expect(await post(body)).toMatchObject({
         status: 400,
-        body: { code: 'validation_failed', errors: [{ field: '__proto__' }] },
+        body: { code: 'validation_failed', errors: [{ field }] },
       });
     }
   });
@@ -261,6 +264,14 @@ describeWithPostgres('HTTP', () => {
     expect(answer).toMatchObject({ status: 400, body: { code: 'malformed_request' } });
     expect(answer.headers.get('x-ratelimit-limit')).toBe('10000');
     expect(await api.ask('GET', '/v1/transfers/%ff', { key: null })).toMatchObject({ status: 401 });
+  });
+
+  test('a query that is not UTF-8 is rejected', async () => {
+    const list = (query: string) => api.ask('GET', `/v1/transfers?${query}`);
+    for (const query of ['q=%ff', 'destination=sftp://a/%c3', 'q=%c3%28', '%ff=1'])
+      expect(await list(query)).toMatchObject({ status: 400, body: { code: 'malformed_request' } });
+    for (const query of ['q=%C3%A4', 'q=100%', 'q=a%2Fb+c'])
+      expect(await list(query)).toMatchObject({ status: 200 });
   });
 
   test.each([

@@ -218,10 +218,13 @@ describeWithPostgres('GET /v1/transfers', () => {
       expect(headers.get('vary')).toMatch(/accept/i);
     });
 
-    test('rejects wrong parameters as problems', async () => {
-      const { status, body } = await csv('?status=done');
-      expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_parameter' });
-    });
+    test.each(['status=done', 'retry_of=', 'batch_id=', 'destination='])(
+      'rejects the wrong parameter %s as a problem',
+      async (wrong) => {
+        const { status, body } = await csv(`?${wrong}`);
+        expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_parameter' });
+      },
+    );
 
     test('breaks the connection if the rest cannot be read', async () => {
       const { sql } = api.installation;

@@ -594,6 +594,7 @@ describeWithPostgres('transfers over HTTP', () => {
       '',
       '-1',
       '1.5',
+      '01',
       'yesterday',
       '2026-01-31',
       '2026-01-31T00:00:00',

@@ -165,6 +165,11 @@ describeWithPostgres('webhooks over HTTP', () => {
         ['secret validation_failed'],
       ],
       [
+        'a whsec_ secret that encodes a short key',
+        { ...BODY, secret: 'whsec_AAAAAAAAAA==' },
+        ['secret validation_failed'],
+      ],
+      [
         'all that is wrong at once',
         { url: 'x', events: [], secret: 'x' },
         ['url', 'events', 'secret'].map((f) => `${f} validation_failed`),

@@ -152,8 +152,8 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
-  retry_of: storableTransferId.optional().describe('Only retries of this transfer.'),
-  batch_id: storableBatchId.optional().describe('Only transfers of this batch.'),
+  retry_of: storableTransferId.min(1).optional().describe('Only retries of this transfer.'),
+  batch_id: storableBatchId.min(1).optional().describe('Only transfers of this batch.'),
 };
 
 /** The filters of GET /v1/transfers, in a body. */
@@ -206,7 +206,7 @@ export const detailQuery = z.strictObject({
   as_of: z
     .string()
     .transform((value, context): AsOf => {
-      if (/^\d{1,9}$/.test(value)) return { revision: Number(value) };
+      if (/^(?:0|[1-9]\d{0,8})$/.test(value)) return { revision: Number(value) };
       const time = parseTime(value);
       if (time !== null) return { time };
       context.addIssue({

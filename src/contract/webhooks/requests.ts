@@ -54,6 +54,12 @@ const secret = z
       isBase64(value.slice(STANDARD_SECRET_PREFIX.length)),
     `must be base64 after ${STANDARD_SECRET_PREFIX}`,
   )
+  .refine(
+    (value) =>
+      !value.startsWith(STANDARD_SECRET_PREFIX) ||
+      Buffer.byteLength(value.slice(STANDARD_SECRET_PREFIX.length), 'base64') >= 8,
+    `must encode at least 8 bytes after ${STANDARD_SECRET_PREFIX}: they are the key`,
+  )
   .meta({ pattern: undefined, minLength: 8, maxLength: 256 })
   .optional()
   .describe(
