@@ -46,7 +46,9 @@ export const flowRun = z
         'A run is `listing` until it knows its files, then `open` until all of them have ended. An ' +
           '`empty` run found nothing to take, a `failed` one could not list the folder.',
       ),
-    reason: z.enum(['schedule', 'request']).describe('Why it ran.'),
+    reason: z
+      .enum(['schedule', 'request'])
+      .describe('`request`: you asked for it. `schedule`: it was due, or a file became ready.'),
     batch_id: batchId.nullable().describe('The batch with its files. Null if it took none.'),
     error: listingError
       .nullable()
