@@ -204,6 +204,13 @@ describeWithPostgres('proofs without trust', () => {
 
     it('hold for a receipt', async () => {
       await file('receipt.json', receipt);
+      // As after rotations: neither the first nor the last key has signed this receipt.
+      const { data } = (await api.ask('GET', '/v1/log/keys')).body;
+      const other = {
+        key_id: '00000000',
+        public_key: await readFile(inFolder('other.pem'), 'utf8'),
+      };
+      await file('keys.json', { data: [other, ...data, { ...other, key_id: 'ffffffff' }] });
       const { code, stdout } = await shell();
       expect([code, stdout]).toEqual([
         0,
@@ -241,10 +248,14 @@ describeWithPostgres('proofs without trust', () => {
         checkpoint: { size: expect.any(Number) },
       });
       const other = await verify('receipt.json', 'other.pem');
-      expect([other.code, other.json()]).toEqual([
-        1,
-        [{ verified: false, problems: ['the key did not sign the checkpoint'] }],
-      ]);
+      const problems = [
+        expect.stringMatching(/names the key [0-9a-f]{8}, and you gave [0-9a-f]{8}$/),
+      ];
+      expect([other.code, other.json()]).toEqual([1, [{ verified: false, problems }]]);
+      const named = ['receipt', 'verify', inFolder('receipt.json'), '--key', inFolder('other.pem')];
+      const { stdout } = await cli.run(named);
+      expect(stdout).toContain('NOT VERIFIED: verify it with the key that the signature names');
+      expect(stdout).not.toContain('proves nothing');
     });
 
     it('do not hold for a changed one, or for anything else', async () => {

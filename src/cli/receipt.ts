@@ -3,7 +3,6 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { receipt as receiptSchema } from '../contract/proof.ts';
 import { DomainError } from '../domain/errors.ts';
-import { isSignedBy, keyIdOf, parseNote } from '../domain/proof/note.ts';
 import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
 import type { TransferEvent } from '../domain/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
@@ -76,18 +75,20 @@ function parseReceipt(text: string): Receipt {
 }
 
 async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promise<void> {
-  const signed = parseNote(receipt.checkpoint);
-  const publicKey = keys.find((key) => signed && isSignedBy(signed, key)) ?? (keys[0] as KeyObject);
-  const verdict = verifyReceipt(receipt, publicKey);
+  const verdict = verifyReceipt(receipt, ...keys);
   if (!verdict.ok) {
     terminal().exitCode = EXIT.failed;
-    const { problems } = verdict;
+    const { otherKey, problems } = verdict;
     if (json) return printJson({ verified: false, problems });
     for (const problem of problems) await print(problem);
-    return print('NOT VERIFIED: this receipt proves nothing');
+    return print(
+      otherKey
+        ? 'NOT VERIFIED: verify it with the key that the signature names, if you trust that key. ' +
+            '`waybill log keys` prints all keys that have signed this log'
+        : 'NOT VERIFIED: this receipt proves nothing',
+    );
   }
-  const { head, events, isClosed } = verdict;
-  const key_id = keyIdOf(head.origin, publicKey);
+  const { head, keyId, events, isClosed } = verdict;
   const facts = factsOf(events.map(({ type, data }) => ({ type, data }) as TransferEvent));
   if (json)
     return printJson({
@@ -95,7 +96,7 @@ async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promis
       transfer_id: receipt.transfer_id,
       ...facts,
       steps_pending: !isClosed,
-      checkpoint: { origin: head.origin, size: head.size, key_id },
+      checkpoint: { origin: head.origin, size: head.size, key_id: keyId },
     });
   await printFacts({
     transfer: receipt.transfer_id,
@@ -103,7 +104,7 @@ async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promis
     events: events.length,
     log: head.origin,
     'events in the log': head.size,
-    'signed by': key_id,
+    'signed by': keyId,
   });
   await print(
     isClosed

@@ -6,7 +6,7 @@ import { upcast } from '../upcast.ts';
 import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
 import type { LeafContent } from './leaf.ts';
-import { isSignedBy, parseNote } from './note.ts';
+import { isSignedBy, keyIdOf, type Note, parseNote } from './note.ts';
 import { rootOfInclusion } from './proofs.ts';
 
 /** Proves all events of an ended transfer, to a reader who has only the public key. */
@@ -32,20 +32,25 @@ export interface ProvenEvent {
 
 export type ReceiptVerdict =
   /** `isClosed`: no step after the transfer lacks its outcome. */
-  | { ok: true; head: TreeHead; events: LeafContent[]; isClosed: boolean }
-  | { ok: false; problems: string[] };
+  | { ok: true; head: TreeHead; keyId: string; events: LeafContent[]; isClosed: boolean }
+  /** `otherKey`: the only problem is that none of the keys is the one that the signature names. */
+  | { ok: false; otherKey: boolean; problems: string[] };
 
 /**
- * Checks a receipt with a public key that the reader trusts, and nothing else: that the key signed
- * the checkpoint, that each leaf is in its tree, and that the leaves are all events of one
+ * Checks a receipt with public keys that the reader trusts, and nothing else: that one of them
+ * signed the checkpoint, that each leaf is in its tree, and that the leaves are all events of one
  * transfer. The `public_key` in the receipt counts for nothing.
  */
-export function verifyReceipt(receipt: Receipt, publicKey: KeyObject): ReceiptVerdict {
+export function verifyReceipt(receipt: Receipt, ...publicKeys: KeyObject[]): ReceiptVerdict {
   const note = parseNote(receipt.checkpoint);
   const head = note && parseCheckpoint(note.text);
-  if (!note || !head) return { ok: false, problems: ['the checkpoint is no signed checkpoint'] };
-  const problems: string[] = [];
-  if (!isSignedBy(note, publicKey)) problems.push('the key did not sign the checkpoint');
+  if (!note || !head) {
+    const problems = ['the checkpoint is no signed checkpoint'];
+    return { ok: false, otherKey: false, problems };
+  }
+  const signer = publicKeys.find((key) => isSignedBy(note, key));
+  const unsigned = signer ? null : notSigned(note, head.origin, publicKeys);
+  const problems: string[] = unsigned ? [unsigned.problem] : [];
   const events: LeafContent[] = [];
   for (const [i, { index, leaf, proof }] of receipt.events.entries()) {
     if (!isIn(head, index, leaf, proof))
@@ -57,10 +62,28 @@ export function verifyReceipt(receipt: Receipt, publicKey: KeyObject): ReceiptVe
       problems.push(`event ${i}: it is not after the event before it`);
   }
   problems.push(...incomplete(receipt.transfer_id, events));
-  if (problems.length > 0) return { ok: false, problems };
+  if (!signer || problems.length > 0) {
+    const otherKey = problems.length === 1 && unsigned?.otherKey === true;
+    return { ok: false, otherKey, problems };
+  }
   const { initialState, evolve } = transferDecider;
   const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
-  return { ok: true, head, events, isClosed: isClosed(state) };
+  const keyId = keyIdOf(head.origin, signer);
+  return { ok: true, head, keyId, events, isClosed: isClosed(state) };
+}
+
+/** Says whether the signature is false, or names a key that the reader did not give. */
+function notSigned({ signatures }: Note, origin: string, publicKeys: KeyObject[]) {
+  const named = signatures.filter(({ name }) => name === origin).map(({ keyId }) => keyId);
+  const given = publicKeys.map((key) => keyIdOf(origin, key));
+  if (named.length === 0 || named.some((keyId) => given.includes(keyId)))
+    return { otherKey: false, problem: 'the key did not sign the checkpoint' };
+  return {
+    otherKey: true,
+    problem:
+      `the signature of the checkpoint names the key ${named.join(', ')}, ` +
+      `and you gave ${given.join(', ')}`,
+  };
 }
 
 function isIn({ size, root }: TreeHead, index: number, leaf: string, proof: string[]): boolean {

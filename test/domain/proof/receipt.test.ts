@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../../src/domain/event.ts';
 import { checkpointText } from '../../../src/domain/proof/checkpoint.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
-import { signNote } from '../../../src/domain/proof/note.ts';
+import { keyIdOf, signNote } from '../../../src/domain/proof/note.ts';
 import { inclusionRanges } from '../../../src/domain/proof/proofs.ts';
 import { type Receipt, verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { extendTiles, rangeHash, readNodes } from '../../../src/domain/proof/tiles.ts';
@@ -193,7 +193,8 @@ describe('a receipt', () => {
     [
       'another name',
       { ...genuine, checkpoint: genuine.checkpoint.replaceAll(ORIGIN, 'waybill/other') },
-      'the key did not sign the checkpoint',
+      `the signature of the checkpoint names the key ${keyIdOf(ORIGIN, publicKey)}, and you gave ` +
+        keyIdOf('waybill/other', publicKey),
     ],
     [
       'a text for a checkpoint',
@@ -204,9 +205,28 @@ describe('a receipt', () => {
     expect(problemsOf(receipt)).toContain(problem);
   });
 
-  it('of another log is rejected, whatever key it brings along', () => {
+  it('of another key is not verified, whatever key it brings along, and both are named', () => {
     const stranger = generateKeyPairSync('ed25519').publicKey;
-    expect(problemsOf(genuine, stranger)).toEqual(['the key did not sign the checkpoint']);
+    const [named, given] = [publicKey, stranger].map((key) => keyIdOf(ORIGIN, key));
+    const problem = `the signature of the checkpoint names the key ${named}, and you gave ${given}`;
+    expect(verifyReceipt(genuine, stranger)).toEqual({
+      ok: false,
+      otherKey: true,
+      problems: [problem],
+    });
+    const cut = { ...genuine, events: [first] };
+    expect(verifyReceipt(cut, stranger)).toMatchObject({ ok: false, otherKey: false });
+  });
+
+  it('is verified with several keys if one of them signed', () => {
+    const stranger = generateKeyPairSync('ed25519').publicKey;
+    const keyId = keyIdOf(ORIGIN, publicKey);
+    expect(verifyReceipt(genuine, stranger, publicKey)).toMatchObject({ ok: true, keyId });
+  });
+
+  it('is false if the key that it names did not make the signature', () => {
+    const forged = { ...genuine, checkpoint: genuine.checkpoint.replace('\n4\n', '\n5\n') };
+    expect(verifyReceipt(forged, publicKey)).toMatchObject({ ok: false, otherKey: false });
   });
 
   it('under the name of another transfer is rejected', () => {
