@@ -2,8 +2,10 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesWithLongTests } from '../scripts/long-tests.ts';
+import { SHORTEST_HOURS } from '../src/cli/retention.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
+import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
 import { WAITING_REASONS } from '../src/domain/waiting-for.ts';
 
@@ -36,6 +38,18 @@ describe('why a transfer waits', () => {
   ])('is all in %s, in the order in which it is shown', (document, heading, start) => {
     const documented = tableUnder(document, heading, start).map(([reason]) => reason);
     expect(documented).toEqual(WAITING_REASONS.map((reason) => `\`${reason}\``));
+  });
+});
+
+describe('how long an Idempotency-Key holds', () => {
+  it.each([
+    ['README.md', `however often you send it within ${IDEMPOTENCY_HOURS} hours`],
+    ['docs/clients.md', `For ${IDEMPOTENCY_HOURS} hours the request is carried out once`],
+    ['docs/compliance.md', `an \`Idempotency-Key\` | ${IDEMPOTENCY_HOURS} hours |`],
+    ['docs/operators.md', `gets its first answer for ${IDEMPOTENCY_HOURS} hours`],
+    ['docs/operators.md', `At least ${SHORTEST_HOURS} hours must have passed`],
+  ])('is in %s: %s', (document, sentence) => {
+    expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
   });
 });
 

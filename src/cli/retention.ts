@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError } from '../domain/errors.ts';
+import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
 import type { Installation } from '../installation.ts';
 import { type RetentionResult, runRetention } from '../processes/retention/run-retention.ts';
 import { given, recordAccess } from './access.ts';
@@ -10,8 +11,11 @@ import { foldLog } from './fold-log.ts';
 import { note, print, printJson } from './output.ts';
 import { operator, withInstallation } from './session.ts';
 
-/** A repeated request gets its first answer for 24 hours, so its transfer has to be there. */
-const SHORTEST_MS = 48 * 3_600_000;
+/**
+ * The least age of a transfer that leaves the log. A repeated request gets its first answer for
+ * `IDEMPOTENCY_HOURS`, so the log must still have its transfer.
+ */
+export const SHORTEST_HOURS = 2 * IDEMPOTENCY_HOURS;
 
 interface Options {
   olderThan: string;
@@ -31,7 +35,7 @@ export function addRetentionCommands(program: Command): void {
     .description('export transfers that ended long ago, record that, and remove them from the log')
     .requiredOption(
       '--older-than <duration>',
-      'how long ago they ended, such as 400d; at least 48h',
+      `how long ago they ended, such as 400d; at least ${SHORTEST_HOURS}h`,
     )
     .addOption(
       new Option('--export <folder>', 'write their events into files of this folder').conflicts(
@@ -50,8 +54,8 @@ async function run(
 ): Promise<void> {
   const folder = exportFolder ?? null;
   const age = parseDuration(olderThan);
-  if (age < SHORTEST_MS)
-    throw new DomainError('validation_failed', '--older-than must be at least 48h');
+  if (age < SHORTEST_HOURS * 3_600_000)
+    throw new DomainError('validation_failed', `--older-than must be at least ${SHORTEST_HOURS}h`);
   if (folder === null && !dryRun)
     throw new DomainError('validation_failed', 'Give a folder with --export, or --dry-run');
   if (folder !== null && !(await stat(folder)).isDirectory())

@@ -5,10 +5,11 @@ import type { Beside } from '../adapters/event-store/port.ts';
 import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
 import { jsonArray } from '../adapters/postgres/json-array.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
+import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 
-/** How long a repeated request gets the first answer. A Postgres interval that texts also show. */
-export const IDEMPOTENCY_KEYS_KEPT = '24 hours';
+/** How long a row holds. A Postgres interval that texts also show. */
+export const IDEMPOTENCY_KEYS_KEPT = `${IDEMPOTENCY_HOURS} hours`;
 
 /** A stored answer. `body` is the exact text that a replay sends. */
 export interface StoredAnswer {
