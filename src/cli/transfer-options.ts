@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { METADATA_KEYS } from '../contract/transfers/requests.ts';
 import { TRANSFER_STATUSES } from '../domain/transfer.ts';
 
 export const ACCOUNT_OPTION = [
@@ -9,7 +10,7 @@ export const ACCOUNT_OPTION = [
 
 export const METADATA_OPTION = [
   '--metadata <key=value>',
-  'your own key and value; repeat it, at most ten times',
+  `your own key and value; repeat it, at most ${METADATA_KEYS} times`,
 ] as const;
 
 export const PRESERVE_MTIME_OPTION = [

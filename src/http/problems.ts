@@ -1,7 +1,9 @@
 import { isStoreUnavailable } from '../adapters/unavailable.ts';
+import { BATCH_BODY_LIMIT } from '../contract/batches/requests.ts';
 import { type Problem, type ProblemCode, problem } from '../contract/problems.ts';
 import { DomainError } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
+import { BODY_LIMIT } from './body.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 
@@ -11,7 +13,7 @@ export class MalformedRequest extends Error {}
 const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
     code: 'payload_too_large',
-    detail: 'The body must not exceed 64 KiB, of a batch 512 KiB',
+    detail: `The body must not exceed ${inKiB(BODY_LIMIT)}, of a batch ${inKiB(BATCH_BODY_LIMIT)}`,
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     code: 'unsupported_media_type',
@@ -70,3 +72,7 @@ function detailOf({ message, details }: DomainError): string {
 
 /** Retry-After, in seconds, of a request that found a dependency unavailable. */
 export const UNAVAILABLE_RETRY_SECONDS = 5;
+
+function inKiB(bytes: number): string {
+  return `${bytes / 1024} KiB`;
+}

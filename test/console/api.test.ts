@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   printErrorAdvice,
@@ -5,6 +6,7 @@ import {
   printOperations,
   printProtocols,
 } from '../../scripts/console-api.ts';
+import { METADATA_KEYS } from '../../src/contract/transfers/requests.ts';
 import { AUDIT_KINDS, AUDIT_TITLES, EVENT_WORDS } from '../../src/domain/audit.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
@@ -39,4 +41,9 @@ test("match the service's words for events (if not, run `npm run console-api`)",
   await expect(printEventWords({ EVENT_WORDS, AUDIT_KINDS, AUDIT_TITLES })).toMatchFileSnapshot(
     '../../src/console/api/event-words.ts',
   );
+});
+
+test('has the limit of the API for metadata', () => {
+  const source = readFileSync('src/console/pages/transfers/metadata-fields.tsx', 'utf8');
+  expect(source).toContain(`const MAX_ENTRIES = ${METADATA_KEYS};`);
 });

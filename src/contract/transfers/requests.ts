@@ -21,7 +21,7 @@ export const transferStatus = z.enum(TRANSFER_STATUSES);
 
 export const transferParams = z.object({ transfer_id: transferId });
 
-const METADATA_KEYS = 10;
+export const METADATA_KEYS = 10;
 const METADATA_CHARACTERS = 256;
 /** Keys that have a meaning in JavaScript objects. */
 const RESERVED_KEYS = ['__proto__', 'constructor', 'prototype'];

@@ -3,7 +3,7 @@ interface MetadataFieldsProps {
   onChange: (entries: [name: string, value: string][]) => void;
 }
 
-/** Limit of the API. */
+/** `METADATA_KEYS` of the API. `test/console/api.test.ts` compares the two. */
 const MAX_ENTRIES = 10;
 
 /** Names and values that the user attaches to a transfer. */
