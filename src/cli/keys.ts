@@ -58,7 +58,7 @@ export function addKeyCommands(program: Command): void {
         key,
         name,
         account,
-        scopes: allowed(state),
+        access: allowed(state),
         expires: expires_at ?? 'never',
       });
       await print('Store the key now: it is not shown again.');
@@ -125,7 +125,7 @@ function printKeys(keys: Key[]): Promise<void> {
     stateOf(key),
   ]);
   return printTable(
-    ['ID', 'NAME', 'ACCOUNT', 'SCOPES', 'KEY', 'STATE'],
+    ['ID', 'NAME', 'ACCOUNT', 'ACCESS', 'KEY', 'STATE'],
     rows,
     'There are no keys: create one with `waybill keys create`',
   );

@@ -59,7 +59,7 @@ describeWithPostgres('waybill keys', () => {
       stdout: `${key.id} is revoked\n`,
     });
     expect((await cli.run(['keys', 'list'])).stdout).toMatch(
-      /^ID +NAME +ACCOUNT +SCOPES +KEY +STATE\nkey_\w+ +night job .* revoked \d{4}-/,
+      /^ID +NAME +ACCOUNT +ACCESS +KEY +STATE\nkey_\w+ +night job .* revoked \d{4}-/,
     );
 
     const events = (await cli.run(['audit', 'export']))
@@ -76,6 +76,7 @@ describeWithPostgres('waybill keys', () => {
       role: 'viewer',
       scopes: ['transfers:read', 'flows:read', 'webhooks:read', 'observe'],
     });
+    expect((await cli.run(args)).stdout).toMatch(/^access +viewer$/m);
     const both = await cli.run([...args, '--scopes', 'admin']);
     expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('and not both') });
   });
