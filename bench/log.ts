@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pino from 'pino';
 import type { EventStore } from '../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../src/adapters/event-store/postgres/log.ts';
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { parseConfig } from '../src/config.ts';
 import { type Installation, openInstallation } from '../src/installation.ts';

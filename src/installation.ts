@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
-import { createPostgresLog } from './adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.ts';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../src/domain/event.ts';
 import type { Bench } from './bench.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { EventStore } from '../adapters/event-store/port.ts';
-import { createPostgresLog } from '../adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../adapters/event-store/postgres/log.ts';
 import { parseConfig } from '../config.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';

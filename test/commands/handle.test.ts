@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import {
   type Cause,
   type HandleOptions,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Batch, EventStore, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import type { Event, StoredEvent } from '../../src/domain/event.ts';

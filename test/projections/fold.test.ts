@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Batch } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import type { Decider } from '../../src/domain/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoint.ts';
 import { endpointDecider } from '../../src/domain/endpoint-decider.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { type LogSlice, readLog, revisionAfter } from '../../src/projections/read-log.ts';
 import { event } from '../adapters/event-store/events.ts';
 import {

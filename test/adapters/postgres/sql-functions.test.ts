@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { MIGRATIONS, MigrationError, migrate } from '../../../src/adapters/postgres/migrate.ts';
 import {
   createTestDatabase,

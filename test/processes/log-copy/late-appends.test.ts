@@ -3,7 +3,7 @@ import pino from 'pino';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { createLocks } from '../../../src/adapters/postgres/locks.ts';
 import { parseConfig } from '../../../src/config.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
 import { appendRecords } from '../../../src/commands/retention.ts';
 import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
+import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import type { Fragment } from '../../../src/adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Batch } from '../../../../src/adapters/event-store/port.ts';
 import {
   type AppendCache,
   createAppendCache,
-} from '../../../src/adapters/event-store/append-cache.ts';
-import type { Batch } from '../../../src/adapters/event-store/port.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
-import { event } from './events.ts';
+} from '../../../../src/adapters/event-store/postgres/append-cache.ts';
+import type { StoredEvent } from '../../../../src/domain/event.ts';
+import { event } from '../events.ts';
 
 const at = (position: bigint, stream = 'transfer-1'): StoredEvent => ({
   ...event(),

@@ -1,15 +1,18 @@
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
-import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
-import { createPostgresLog } from '../../../src/adapters/event-store/postgres-log.ts';
-import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
+import {
+  type EventStore,
+  EventStoreUnavailable,
+} from '../../../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
+import { connect, type Sql } from '../../../../src/adapters/postgres/connect.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
-import { describeEventStore, type Engine } from './contract.ts';
-import { event } from './events.ts';
+} from '../../../support/postgres.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+import { describeEventStore, type Engine } from '../contract.ts';
+import { event } from '../events.ts';
 
 async function startEngine(): Promise<Engine> {
   const { url, sql, drop } = await createTestDatabase();

@@ -1,5 +1,5 @@
-import type { Sql } from '../postgres/connect.ts';
-import type { PositionFault } from './port.ts';
+import type { Sql } from '../../postgres/connect.ts';
+import type { PositionFault } from '../port.ts';
 
 /** Positions that one statement counts: about a tenth of a second. */
 const COUNTED = 1_000_000n;

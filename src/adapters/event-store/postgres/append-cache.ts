@@ -1,6 +1,6 @@
-import { createWakeUp, type WakeUp } from '../../concurrency/wake-up.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import type { Batch } from './port.ts';
+import { createWakeUp, type WakeUp } from '../../../concurrency/wake-up.ts';
+import type { StoredEvent } from '../../../domain/event.ts';
+import type { Batch } from '../port.ts';
 
 /** Greater than any position: the log may hold events that the cache does not know. */
 const UNKNOWN = 2n ** 63n;

@@ -2,10 +2,10 @@
  * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the
  * driver takes longer for a thousand rows than for the parse of their events.
  */
-import type { EventMetadata, StoredEvent } from '../../domain/event.ts';
-import { HASH_BYTES } from '../../domain/proof/hash.ts';
-import type { Fragment, Sql } from '../postgres/connect.ts';
-import type { Batch, SubscribeOptions } from './port.ts';
+import type { EventMetadata, StoredEvent } from '../../../domain/event.ts';
+import { HASH_BYTES } from '../../../domain/proof/hash.ts';
+import type { Fragment, Sql } from '../../postgres/connect.ts';
+import type { Batch, SubscribeOptions } from '../port.ts';
 
 /** The record separator. No JSON has it as it is, and no name of ours has it. */
 const SEPARATOR = '\x1e';

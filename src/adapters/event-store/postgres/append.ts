@@ -1,0 +1,240 @@
+/*
+ * Appends to the log in Postgres.
+ *
+ * Each process makes one call of `log.append` at a time. Appends that arrive meanwhile share the
+ * next call, at most 64 of them. A call names each stream once, so two appends to one stream go
+ * into two calls. Rows beside the appends are written in the statement of the call.
+ *
+ * What can go wrong:
+ *
+ * - The answer to an append is lost. The call is repeated, for up to 10 s (`retry.ts`).
+ *   `log.append` returns the first result for the same ids at the same revisions, so a repetition
+ *   is safe.
+ * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by
+ *   one.
+ * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
+ *   The log is closed, and `log.append` refuses.
+ */
+import { createBatcher } from '../../../concurrency/batcher.ts';
+import { canonicalJson } from '../../../domain/canonical-json.ts';
+import type { NewEvent, StoredEvent } from '../../../domain/event.ts';
+import type { Fragment, Sql } from '../../postgres/connect.ts';
+import { jsonArray } from '../../postgres/json-array.ts';
+import {
+  type AppendResult,
+  type Beside,
+  EventStoreUnavailable,
+  type ExpectedRevision,
+  RevisionConflict,
+} from '../port.ts';
+import { retryWhileUnavailable } from './retry.ts';
+import { type Row, toEvent } from './rows.ts';
+import type { Subscriptions } from './subscribe.ts';
+
+const APPENDS_PER_CALL = 64;
+/** `log.append` raises it. */
+const LOG_CLOSED = 'WB001';
+
+interface Append {
+  stream: string;
+  expected: ExpectedRevision;
+  events: NewEvent[];
+  beside: Beside | null;
+}
+
+/**
+ * The result of one append. A null position means that it was rejected; `revision` is then the one
+ * found.
+ */
+interface Verdict {
+  revision: number;
+  position: bigint | null;
+  /** False if the append was a repetition of an earlier one. */
+  appended: boolean;
+}
+
+/** An append that Postgres itself rejects has its own error. */
+type Outcome = Verdict | { error: unknown };
+
+interface NewRow extends Row {
+  /** Number of its append in the call, and its place in that append; both from 1. */
+  owner: number;
+  place: number;
+}
+
+export interface AppendOptions {
+  sql: Sql;
+  prefix: string;
+  isCopy: boolean;
+  subscriptions: Subscriptions;
+}
+
+/** Creates the function that appends to a stream, with rows beside it in the same commit. */
+export function createAppend({ sql, prefix, isCopy, subscriptions }: AppendOptions) {
+  /**
+   * Makes one call at a time. Appends that arrive meanwhile share the next call and its one flush
+   * to disk.
+   */
+  const appendOne = createBatcher(appendAll, { limit: APPENDS_PER_CALL, answerWithinMs: null });
+
+  async function append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: NewEvent[],
+    beside: Beside | null = null,
+  ): Promise<AppendResult> {
+    if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
+    const outcome = await appendOne({ stream: prefix + stream, expected, events, beside });
+    if ('error' in outcome) throw outcome.error;
+    const { revision, position, appended: isNew } = outcome;
+    if (position === null)
+      throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
+    return { revision, position, isNew };
+  }
+
+  async function appendAll(appends: Append[]): Promise<Outcome[]> {
+    const outcomes = new Map<Append, Outcome>();
+    for (const group of groupsOf(appends)) {
+      const results = await appendGroup(group);
+      for (const [i, member] of group.entries()) outcomes.set(member, results[i] as Outcome);
+    }
+    return appends.map((member) => outcomes.get(member) as Outcome);
+  }
+
+  /** Throws EventStoreUnavailable for the whole group. */
+  async function appendGroup(group: Append[]): Promise<Outcome[]> {
+    try {
+      return await callAppend(group);
+    } catch (error) {
+      if (error instanceof EventStoreUnavailable) throw error;
+      if (group.length === 1) return [{ error }];
+      // One append that Postgres rejects must not fail the others.
+      const outcomes: Outcome[] = [];
+      for (const member of group) outcomes.push(...(await appendGroup([member])));
+      return outcomes;
+    }
+  }
+
+  async function callAppend(group: Append[]): Promise<Verdict[]> {
+    const rows = group.flatMap(({ events }, i) =>
+      events.map((event, n) => toRow(event, i + 1, n + 1)),
+    );
+    const besides = besidesOf(group);
+    return subscriptions.duringAppend(async () => {
+      const verdicts = await retryWhileUnavailable(() => {
+        const call = sql`
+          log.append(
+            ${group.map((member) => member.stream)}::text[],
+            ${group.map(({ expected }) => (expected === 'no_stream' ? -1 : expected))}::integer[],
+            ${group.map((member) => member.events.length)}::integer[],
+            ${rows.map(({ owner }) => owner)}::integer[],
+            ${rows.map(({ place }) => place)}::integer[],
+            ${rows.map(({ id }) => id)}::text[],
+            ${rows.map(({ type }) => type)}::text[],
+            ${rows.map(({ schema_version }) => schema_version)}::integer[],
+            ${jsonArray(
+              sql,
+              rows.map(({ data }) => data),
+            )},
+            ${jsonArray(
+              sql,
+              rows.map(({ metadata }) => metadata),
+            )},
+            ${isCopy})`;
+        return besides.size === 0
+          ? sql<Verdict[]>`select revision, position, appended from ${call}`
+          : sql<Verdict[]>`
+              with appended as materialized (
+                select * from ${call} with ordinality as a(revision, position, appended, nr)
+              ) ${writesOf(sql, besides)}
+              select revision, position, appended from appended order by nr`;
+      }).catch(refusedIfClosed);
+      subscriptions.add(() => appendedEvents(group, verdicts, rows, prefix));
+      return verdicts;
+    });
+  }
+
+  return append;
+}
+
+/** Returns the events of a call that are new in the log. */
+function appendedEvents(
+  group: Append[],
+  verdicts: Verdict[],
+  rows: NewRow[],
+  prefix: string,
+): StoredEvent[] {
+  return rows.flatMap(({ owner, place, ...row }) => {
+    const { stream, events } = group[owner - 1] as Append;
+    const { appended, revision, position } = verdicts[owner - 1] as Verdict;
+    if (!appended || position === null) return [];
+    const later = events.length - place;
+    const stored = {
+      ...row,
+      stream,
+      revision: revision - later,
+      position: position - BigInt(later),
+    };
+    return [toEvent(stored, prefix)];
+  });
+}
+
+type Besides = Map<Beside['write'], { nr: number; item: unknown }[]>;
+
+/** Returns the rows that a call writes beside its events, by what writes them. */
+function besidesOf(group: Append[]): Besides {
+  const besides: Besides = new Map();
+  for (const [i, { beside }] of group.entries()) {
+    if (beside === null) continue;
+    const { write, item } = beside;
+    besides.set(write, [...(besides.get(write) ?? []), { nr: i + 1, item }]);
+  }
+  return besides;
+}
+
+function writesOf(sql: Sql, besides: Besides): Fragment {
+  return [...besides].reduce<Fragment>(
+    (before, [write, items], i) => sql`${before}, ${sql(`beside_${i}`)} as (${write(sql, items)})`,
+    sql``,
+  );
+}
+
+function toRow(
+  { id, type, schema_version, data, metadata }: NewEvent,
+  owner: number,
+  place: number,
+): NewRow {
+  return {
+    owner,
+    place,
+    id,
+    type,
+    schema_version,
+    data: canonicalJson(data) as string,
+    metadata: canonicalJson(metadata),
+  };
+}
+
+/**
+ * Splits appends into groups with at most one append per stream: a second append to a stream
+ * depends on the result of the first.
+ */
+function groupsOf(appends: Append[]): Iterable<Append[]> {
+  const before = new Map<string, number>();
+  const groups = Map.groupBy(appends, ({ stream }) => {
+    const group = before.get(stream) ?? 0;
+    before.set(stream, group + 1);
+    return group;
+  });
+  return groups.values();
+}
+
+/** A client repeats its request, and finds a process that appends to the new log. */
+function refusedIfClosed(error: unknown): never {
+  if ((error as { code?: unknown }).code !== LOG_CLOSED) throw error;
+  throw new EventStoreUnavailable(
+    'The log in Postgres is closed: the tables of this database follow the log in an EventStoreDB, ' +
+      'to which it was moved',
+    { cause: error },
+  );
+}

@@ -1,0 +1,55 @@
+import { withTimeout } from '../../../concurrency/with-timeout.ts';
+import { isPostgresUnavailable } from '../../postgres/unavailable.ts';
+import { EventStoreUnavailable } from '../port.ts';
+
+/**
+ * After this time, the call is repeated over another connection. Otherwise it takes 15 minutes to
+ * notice that the other end of a connection has vanished. A slow first call may still answer.
+ */
+const ANSWER_WITHIN_MS = 5_000;
+const RETRY_FOR_MS = 10_000;
+
+/**
+ * Repeats a call that is safe to repeat until Postgres answers. Throws EventStoreUnavailable if it
+ * does not answer in time.
+ */
+export async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + RETRY_FOR_MS;
+  const { promise: answered, resolve: answer } = Promise.withResolvers<T>();
+  for (let pause = 50; ; pause = Math.min(pause * 2, 1_000)) {
+    try {
+      const attempt = call();
+      attempt.then(answer, () => undefined);
+      return await withTimeout(
+        ANSWER_WITHIN_MS,
+        Promise.race([answered, attempt]),
+        EventStoreUnavailable,
+      );
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      if (performance.now() + pause > deadline)
+        throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', {
+          cause: error,
+        });
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+/** Returns null for a failure that a later call may not meet. Throws any other. */
+export function ignoreUnavailable(error: unknown): null {
+  if (!isUnavailable(error)) throw error;
+  return null;
+}
+
+/**
+ * Returns whether the error is a missing answer, a deadlock or a serialization failure (class 40).
+ * The same call may succeed the next time.
+ */
+function isUnavailable(error: unknown): boolean {
+  return (
+    error instanceof EventStoreUnavailable ||
+    isPostgresUnavailable(error) ||
+    String((error as { code?: unknown }).code).startsWith('40')
+  );
+}
