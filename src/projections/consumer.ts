@@ -27,30 +27,25 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import {
-  type Batch,
-  type EventStore,
-  EventStoreUnavailable,
-} from '../adapters/event-store/port.ts';
+import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
 import type { StoredEvent } from '../domain/event.ts';
 import { upcast } from '../domain/upcast.ts';
 import {
-  type CheckpointMove,
   CheckpointMoved,
   type CheckpointTable,
   loadCheckpoint,
-  moveCheckpoint,
-  moveCheckpointWith,
   RESTART_CHANNEL,
   resumePosition,
   startCheckpoint,
   type Writes,
   WrongLog,
 } from './checkpoint.ts';
+import { notInTime, timeLimit } from './read-to-end.ts';
 import { createRemovedLeaves, type RemovedLeaves } from './retention/removed-leaves.ts';
+import { type PreparedBatch, prepareBatch } from './save-batch.ts';
 
 const BATCH = 1_000;
 /** How often to save a position that moved without an event for this consumer. */
@@ -58,9 +53,6 @@ const EMPTY_MOVES_MS = 1_000;
 /** A batch of this many events means a busy moment: a single transfer causes fewer. */
 const BUSY = 5;
 const RETRY_AFTER_MS = 5_000;
-const UNIQUE_VIOLATION = '23505';
-/** The log counts as down if a reader that is not at its end receives nothing for this long. */
-const SILENT_MS = 10_000;
 
 /** Follows the log, and saves its rows and its checkpoint in one transaction. */
 export type Consumer = ApplyingConsumer | PreparingConsumer;
@@ -105,28 +97,8 @@ export interface PreparingConsumer extends Follower {
    * only with the checkpoint, which the transaction compares first. If the batch before is `ahead`,
    * it may still be unsaved.
    */
-  prepare(sql: Sql, events: StoredEvent[]): Promise<Prepared>;
+  prepare(sql: Sql, events: StoredEvent[]): Promise<PreparedBatch>;
 }
-
-type Apply = (tx: Transaction) => Promise<void>;
-
-/**
- * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
- * both, the transaction is for rows that the statement takes for new and that exist.
- */
-type Prepared = ({ writes: Writes; apply?: Apply } | { writes?: null; apply: Apply }) & {
-  /** True if the next batch can be prepared before this one is saved. */
-  ahead?: boolean;
-  /** The batch is saved after it resolves. It never rejects. */
-  ready?: Promise<void>;
-  /**
-   * Called once: the batch was saved, or that failed. Then its events come again, unless only the
-   * answer of Postgres was lost.
-   */
-  settled?(saved: boolean): void;
-  /** In place of the consumer's own `gatherMs`. */
-  gatherMs?: number;
-};
 
 export interface ConsumerDeps {
   store: EventStore;
@@ -185,7 +157,7 @@ export async function runConsumer(
       await consume(deps, consumer, stop, (position) => {
         restart.passed(position);
         if (!stop.aborted) report({ state: 'active', position });
-        return false;
+        return 'continue';
       });
     } catch (error) {
       if (error instanceof WrongLog) throw error;
@@ -251,7 +223,7 @@ export async function catchUpIfIdle(
     await consume(deps, consumer, limit.signal, (_, caughtUp) => {
       done = caughtUp;
       limit.extend();
-      return caughtUp;
+      return caughtUp ? 'stop' : 'continue';
     });
     if (!done && !signal?.aborted) throw notInTime(consumer.name);
   } catch (error) {
@@ -262,93 +234,19 @@ export async function catchUpIfIdle(
   }
 }
 
-/**
- * Returns true if a consumer has processed all of its events that the log holds now, in any
- * process. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
- */
-export async function isCaughtUp(
-  { store, sql }: ConsumerDeps,
-  { name, table, streams }: Consumer,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  const checkpoint = await loadCheckpoint(sql, table, name);
-  if (!checkpoint) return false;
-  const limit = timeLimit(signal);
-  try {
-    const from = checkpoint.position === 0n ? null : checkpoint.position;
-    for await (const { events, caughtUp } of store.subscribe({
-      from,
-      signal: limit.signal,
-      batchSize: 1,
-      streams,
-    })) {
-      if (events.length > 0) return false;
-      if (caughtUp) return true;
-      limit.extend();
-    }
-    if (signal?.aborted) return false;
-    throw notInTime(name);
-  } finally {
-    limit.end();
-  }
-}
-
-/**
- * Yields everything in these streams that the log holds now, after a position. Throws
- * EventStoreUnavailable if the log sends nothing for ten seconds.
- */
-export async function* readToEnd(
-  store: EventStore,
-  streams: string[],
-  from: bigint | null = null,
-): AsyncGenerator<Batch, void, void> {
-  const limit = timeLimit();
-  try {
-    for await (const batch of store.subscribe({ from, signal: limit.signal, streams })) {
-      yield batch;
-      if (batch.caughtUp) return;
-      limit.extend();
-    }
-    throw notInTime('a reader');
-  } finally {
-    limit.end();
-  }
-}
-
-/** Creates a signal that aborts with one of `signals`, or after 10 s without `extend`. */
-function timeLimit(...signals: (AbortSignal | undefined)[]) {
-  const silent = new AbortController();
-  const timer = setTimeout(() => silent.abort(), SILENT_MS);
-  const others = signals.filter((signal) => signal !== undefined);
-  return {
-    signal: AbortSignal.any([silent.signal, ...others]),
-    extend: () => void timer.refresh(),
-    end() {
-      clearTimeout(timer);
-      silent.abort();
-    },
-  };
-}
-
-function notInTime(consumer: string): EventStoreUnavailable {
-  return new EventStoreUnavailable(
-    `The event log sent nothing to ${consumer} for ${SILENT_MS / 1_000} seconds`,
-  );
-}
-
 export function lockOf(consumer: string): string {
   return `consumer:${consumer}`;
 }
 
 /**
- * Reads from the checkpoint until the signal aborts or `isDone` returns true. It calls `isDone`
- * after every batch.
+ * Reads from the checkpoint until the signal aborts or `afterBatch` says to stop. It calls
+ * `afterBatch` when a batch is saved.
  */
 async function consume(
   deps: ConsumerDeps,
   consumer: Consumer,
   signal: AbortSignal,
-  isDone: (position: bigint, caughtUp: boolean) => boolean,
+  afterBatch: (position: bigint, caughtUp: boolean) => 'continue' | 'stop',
 ): Promise<void> {
   const { name, table, version, streams, asStored, pauseMs, gatherMs } = consumer;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
@@ -358,7 +256,7 @@ async function consume(
   let savedAt = performance.now();
   const from = reached === 0n ? null : reached;
   const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
-  /** Aborts when no batch is to follow: `isDone` returned true, or a batch could not be saved. */
+  /** Aborts when no batch is to follow: `afterBatch` said so, or a batch could not be saved. */
   const end = new AbortController();
   /** Saves the batches in their order. Rejects if one could not be saved. */
   let saving: Promise<void> = Promise.resolve();
@@ -394,7 +292,7 @@ async function consume(
         savedAt = performance.now();
       }
       inTurn(() => {
-        if (isDone(batch.position, batch.caughtUp)) end.abort();
+        if (afterBatch(batch.position, batch.caughtUp) === 'stop') end.abort();
       });
       if (!ahead) await saving;
       if (end.signal.aborted) break;
@@ -404,80 +302,5 @@ async function consume(
     }
   } finally {
     await saving;
-  }
-}
-
-/**
- * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one
- * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`.
- */
-export async function prepareBatch(
-  sql: Sql,
-  consumer: Consumer,
-  events: StoredEvent[],
-  removed: RemovedLeaves,
-  from: bigint,
-  to: bigint,
-): Promise<Prepared & { save(): Promise<void> }> {
-  const { name, table } = consumer;
-  const move = { table, name, from, to, last: events.at(-1) ?? null };
-  const prepared = await prepare(sql, consumer, events, removed);
-  return {
-    ...prepared,
-    async save() {
-      let saved = false;
-      try {
-        await prepared.ready;
-        await write(sql, move, prepared);
-        saved = true;
-      } finally {
-        prepared.settled?.(saved);
-      }
-    },
-  };
-}
-
-async function write(sql: Sql, move: CheckpointMove, { writes, apply }: Prepared): Promise<void> {
-  if (writes && (await saveInOneStatement(sql, move, writes, apply !== undefined))) return;
-  const { table, name, from, to, last } = move;
-  await sql.begin(async (tx) => {
-    // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
-    // The first statement of `apply` is sent in the same round trip. The transaction commits only
-    // if the checkpoint was at `from`.
-    const moved = moveCheckpoint(tx, table, name, from, to, last);
-    const applied = (apply as Apply)(tx);
-    for (const done of await Promise.allSettled([moved, applied]))
-      if (done.status === 'rejected') throw done.reason;
-  });
-}
-
-async function prepare(
-  sql: Sql,
-  consumer: Consumer,
-  events: StoredEvent[],
-  removed: RemovedLeaves,
-): Promise<Prepared> {
-  if (events.length === 0) return { writes: () => sql`` };
-  if ('prepare' in consumer) return consumer.prepare(sql, events);
-  return {
-    writes: (await consumer.inOneStatement?.(sql, events, removed)) ?? null,
-    apply: (tx) => consumer.apply(tx, events, removed),
-  };
-}
-
-/** Returns false if the batch needs its transaction, which `orElse` says it has. */
-async function saveInOneStatement(
-  sql: Sql,
-  move: CheckpointMove,
-  writes: Writes,
-  orElse: boolean,
-): Promise<boolean> {
-  try {
-    await moveCheckpointWith(sql, move, writes);
-    return true;
-  } catch (error) {
-    // Rows that count as new exist if an event comes again. `apply` reads them first.
-    if (orElse && (error as { code?: unknown }).code === UNIQUE_VIOLATION) return false;
-    throw error;
   }
 }

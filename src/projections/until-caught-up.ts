@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withTimeout } from '../concurrency/with-timeout.ts';
-import { type Consumer, type ConsumerDeps, catchUpIfIdle, isCaughtUp } from './consumer.ts';
+import { type Consumer, type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
+import { isCaughtUp } from './read-to-end.ts';
 
 const LOOK_MS = 250;
 const ANSWER_WITHIN_MS = 5_000;

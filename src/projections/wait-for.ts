@@ -3,8 +3,9 @@ import { listen } from '../adapters/postgres/listen.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
-import { type ConsumerDeps, catchUpIfIdle, isCaughtUp } from './consumer.ts';
+import { type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
+import { isCaughtUp } from './read-to-end.ts';
 
 /** After this long the caller gets its answer anyway, and readiness turns red. */
 const GIVE_UP_MS = 5_000;

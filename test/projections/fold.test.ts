@@ -15,12 +15,12 @@ import type { WebhookState } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { catalogProjection } from '../../src/projections/catalog/projection.ts';
 import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
-import { prepareBatch } from '../../src/projections/consumer.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
 import { catchUp } from '../../src/projections/rebuild/catch-up.ts';
 import { createRemovedLeaves } from '../../src/projections/retention/removed-leaves.ts';
+import { prepareBatch } from '../../src/projections/save-batch.ts';
 import { transfersProjection } from '../../src/projections/transfers/projection.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
 import {

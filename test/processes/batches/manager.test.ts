@@ -25,7 +25,7 @@ import { newId } from '../../../src/domain/ids.ts';
 import { streamName } from '../../../src/domain/streams.ts';
 import { runBatches } from '../../../src/processes/batches/manager.ts';
 import { runRetention } from '../../../src/processes/retention/run-retention.ts';
-import { prepareBatch, runConsumer } from '../../../src/projections/consumer.ts';
+import { runConsumer } from '../../../src/projections/consumer.ts';
 import {
   forgetReadModels,
   PROJECTIONS,
@@ -33,6 +33,7 @@ import {
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { prepareBatch } from '../../../src/projections/save-batch.ts';
 import {
   CAUSE,
   configureEndpoint,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { isCaughtUp } from '../../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../../src/projections/read-models.ts';
+import { isCaughtUp } from '../../../src/projections/read-to-end.ts';
 import { startService } from '../../../src/service.ts';
 import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';

@@ -12,13 +12,10 @@ import {
   type FirstAttempts,
 } from '../../../src/processes/webhooks/first-attempts.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
-import {
-  type Consumer,
-  prepareBatch,
-  readToEnd,
-  runConsumer,
-} from '../../../src/projections/consumer.ts';
+import { type Consumer, runConsumer } from '../../../src/projections/consumer.ts';
+import { readToEnd } from '../../../src/projections/read-to-end.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { prepareBatch } from '../../../src/projections/save-batch.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { TRANSFER_EVENTS } from '../../support/samples.ts';

@@ -1,0 +1,114 @@
+import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../domain/event.ts';
+import {
+  type CheckpointMove,
+  moveCheckpoint,
+  moveCheckpointWith,
+  type Writes,
+} from './checkpoint.ts';
+import type { Consumer } from './consumer.ts';
+import type { RemovedLeaves } from './retention/removed-leaves.ts';
+
+const UNIQUE_VIOLATION = '23505';
+
+type Apply = (tx: Transaction) => Promise<void>;
+
+/**
+ * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
+ * both, the transaction is for rows that the statement takes for new and that exist.
+ */
+export type PreparedBatch = (
+  | { writes: Writes; apply?: Apply }
+  | { writes?: null; apply: Apply }
+) & {
+  /** True if the next batch can be prepared before this one is saved. */
+  ahead?: boolean;
+  /** The batch is saved after it resolves. It never rejects. */
+  ready?: Promise<void>;
+  /**
+   * Called once: the batch was saved, or that failed. Then its events come again, unless only the
+   * answer of Postgres was lost.
+   */
+  settled?(saved: boolean): void;
+  /** In place of the consumer's own `gatherMs`. */
+  gatherMs?: number;
+};
+
+/**
+ * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one
+ * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`.
+ */
+export async function prepareBatch(
+  sql: Sql,
+  consumer: Consumer,
+  events: StoredEvent[],
+  removed: RemovedLeaves,
+  from: bigint,
+  to: bigint,
+): Promise<PreparedBatch & { save(): Promise<void> }> {
+  const { name, table } = consumer;
+  const move = { table, name, from, to, last: events.at(-1) ?? null };
+  const prepared = await preparedBy(sql, consumer, events, removed);
+  return {
+    ...prepared,
+    async save() {
+      let saved = false;
+      try {
+        await prepared.ready;
+        await saveBatch(sql, move, prepared);
+        saved = true;
+      } finally {
+        prepared.settled?.(saved);
+      }
+    },
+  };
+}
+
+async function saveBatch(
+  sql: Sql,
+  move: CheckpointMove,
+  { writes, apply }: PreparedBatch,
+): Promise<void> {
+  if (writes && (await saveInOneStatement(sql, move, writes, apply !== undefined))) return;
+  const { table, name, from, to, last } = move;
+  await sql.begin(async (tx) => {
+    // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
+    // The first statement of `apply` is sent in the same round trip. The transaction commits only
+    // if the checkpoint was at `from`.
+    const moved = moveCheckpoint(tx, table, name, from, to, last);
+    const applied = (apply as Apply)(tx);
+    for (const done of await Promise.allSettled([moved, applied]))
+      if (done.status === 'rejected') throw done.reason;
+  });
+}
+
+async function preparedBy(
+  sql: Sql,
+  consumer: Consumer,
+  events: StoredEvent[],
+  removed: RemovedLeaves,
+): Promise<PreparedBatch> {
+  if (events.length === 0) return { writes: () => sql`` };
+  if ('prepare' in consumer) return consumer.prepare(sql, events);
+  return {
+    writes: (await consumer.inOneStatement?.(sql, events, removed)) ?? null,
+    apply: (tx) => consumer.apply(tx, events, removed),
+  };
+}
+
+/** Returns false if the batch needs its transaction, which `orElse` says it has. */
+async function saveInOneStatement(
+  sql: Sql,
+  move: CheckpointMove,
+  writes: Writes,
+  orElse: boolean,
+): Promise<boolean> {
+  try {
+    await moveCheckpointWith(sql, move, writes);
+    return true;
+  } catch (error) {
+    // Rows that count as new exist if an event comes again. `apply` reads them first.
+    if (orElse && (error as { code?: unknown }).code === UNIQUE_VIOLATION) return false;
+    throw error;
+  }
+}
