@@ -26,7 +26,7 @@ import {
   PRESERVE_MTIME_OPTION,
   verifyOption,
   withAfter,
-} from './transfer-options.ts';
+} from './transfer-flags.ts';
 
 const LOOK_MS = 500;
 /** Rejected items that `show` prints. */

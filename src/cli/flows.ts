@@ -9,7 +9,7 @@ import { PRIORITIES } from '../domain/transfer.ts';
 import { isNetworkFailure, type TransferErrorCode } from '../domain/transfer-errors.ts';
 import type { Installation } from '../installation.ts';
 import { dryRun } from '../processes/flows/dry-run.ts';
-import { showFlow, showFlows } from '../processes/flows/outlook.ts';
+import { showFlow, showFlows } from '../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../projections/flows/queries.ts';
 import { EXIT } from './exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
@@ -23,7 +23,7 @@ import {
   type Common,
   METADATA_OPTION,
   withAfter,
-} from './transfer-options.ts';
+} from './transfer-flags.ts';
 
 interface CreateOptions extends Common, AfterOptions {
   name: string;

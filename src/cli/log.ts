@@ -4,10 +4,10 @@ import { toCheckpoint } from '../contract/proof.ts';
 import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { listSigningKeys } from '../projections/proof/queries.ts';
-import { foldLog } from './fold-log.ts';
 import { addLogCopyCommand } from './log-copy.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { operator, withInstallation } from './session.ts';
+import { waitForTree } from './wait-for-tree.ts';
 
 interface Json {
   json?: boolean;
@@ -27,7 +27,7 @@ export function addLogCommands(program: Command): void {
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
         await ensureSigningKey(installation, operator());
-        await foldLog(installation);
+        await waitForTree(installation);
         const keys = await listSigningKeys(installation.sql);
         const origin = originOf(installation.logId);
         if (json) return printJson({ origin, data: keys });
@@ -45,7 +45,7 @@ export function addLogCommands(program: Command): void {
     .option('--json', 'one JSON document, as the API answers')
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
-        await foldLog(installation);
+        await waitForTree(installation);
         const signed = await checkpointNow(installation, operator());
         if (json) return printJson(toCheckpoint(signed));
         await write(signed.note);

@@ -9,12 +9,12 @@ import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/proof/receipts.ts';
 import { recordAccess } from './access.ts';
 import { EXIT } from './exit-codes.ts';
-import { foldLog } from './fold-log.ts';
 import { note, print, printFacts, printJson, write } from './output.ts';
 import { parseRequest } from './parse.ts';
 import { readPublicKeys } from './public-keys.ts';
 import { operator, withInstallation } from './session.ts';
 import { terminal } from './terminal.ts';
+import { waitForTree } from './wait-for-tree.ts';
 
 export function addReceiptCommands(program: Command): void {
   const receipt = program
@@ -28,7 +28,7 @@ export function addReceiptCommands(program: Command): void {
         const make = () => makeReceipt(installation, account ?? null, id);
         let answer = await make();
         if (answer.state === 'not_covered') {
-          await foldLog(installation);
+          await waitForTree(installation);
           answer = await make();
         }
         if (answer.state === 'not_covered') {

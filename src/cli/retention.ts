@@ -7,9 +7,9 @@ import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
 import type { Installation } from '../installation.ts';
 import { type RetentionResult, runRetention } from '../processes/retention/run-retention.ts';
 import { given, recordAccess } from './access.ts';
-import { foldLog } from './fold-log.ts';
 import { note, print, printJson } from './output.ts';
 import { operator, withInstallation } from './session.ts';
+import { waitForTree } from './wait-for-tree.ts';
 
 /**
  * The least age of a transfer that leaves the log. A repeated request gets its first answer for
@@ -60,7 +60,7 @@ async function run(
     throw new DomainError('validation_failed', 'Give a folder with --export, or --dry-run');
   if (folder !== null && !(await stat(folder)).isDirectory())
     throw new DomainError('validation_failed', `${basename(folder)} is not a folder`);
-  await foldLog(installation);
+  await waitForTree(installation);
   const outcome = await runRetention(
     installation,
     {

@@ -21,7 +21,7 @@ import {
   type FilterOptions,
   filtersOf,
   withFilters,
-} from './transfer-options.ts';
+} from './transfer-flags.ts';
 import { watch } from './watch.ts';
 
 interface RetryOptions extends Common {

@@ -32,7 +32,7 @@ import {
   verifyOption,
   withAfter,
   withFilters,
-} from './transfer-options.ts';
+} from './transfer-flags.ts';
 import { waitInWords, watch } from './watch.ts';
 
 interface CreateOptions extends Common, AfterOptions {

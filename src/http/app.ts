@@ -29,7 +29,7 @@ import { flowRoutes } from './flows/routes.ts';
 import { flowRunRoutes } from './flows/run-routes.ts';
 import { type Health, healthRoutes } from './health.ts';
 import type { IdempotencyDeps } from './idempotency.ts';
-import { createIdempotencyKeys } from './idempotency-keys.ts';
+import { createIdempotencyKeys } from './idempotency-table.ts';
 import { logAnswer, safePath } from './log.ts';
 import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';

@@ -6,7 +6,7 @@ import {
   problem,
   problemSchema,
 } from '../contract/problems.ts';
-import { IDEMPOTENCY_KEYS_KEPT } from './idempotency-keys.ts';
+import { IDEMPOTENCY_KEYS_KEPT } from './idempotency-table.ts';
 
 /** Problems of every route that needs no key. */
 export const OPEN: ProblemCode[] = [

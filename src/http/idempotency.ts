@@ -11,7 +11,7 @@ import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { causeOf, clientOf } from './auth.ts';
-import { readIdempotencyKey } from './idempotency-key.ts';
+import { readIdempotencyKey } from './idempotency-header.ts';
 import {
   IDEMPOTENCY_KEYS_KEPT,
   type IdempotencyKeys,
@@ -21,7 +21,7 @@ import {
   type RowId,
   type Shown,
   type Stored,
-} from './idempotency-keys.ts';
+} from './idempotency-table.ts';
 import { PROBLEM_TYPE, toProblem } from './problems.ts';
 
 /** Statuses below 500 whose answers are not stored: a later request may get another answer. */

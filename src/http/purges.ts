@@ -1,5 +1,5 @@
 import type { Purges } from '../processes/housekeeping/housekeeping.ts';
-import { removeExpiredKeys } from './idempotency-keys.ts';
+import { removeExpiredKeys } from './idempotency-table.ts';
 import { removeOldWindows } from './rate-limit.ts';
 import { recordsOfSessions, removeOldSessions } from './session/sessions.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { BATCH_STATUSES } from '../../domain/batch.ts';
+import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { SCHEMES } from '../../domain/uri.ts';
-import { glob, MAX_GLOBS } from '../globs.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { commonOptions, transferOptions } from '../transfers/options.ts';
@@ -10,11 +10,15 @@ import { batchId, destinationUri, metadata, sourceUri, uriOf } from '../transfer
 
 /** Items of one request at most. */
 export const MAX_ITEMS = 1_000;
+/** Globs of files to leave out, at most. */
+export const MAX_GLOBS = 20;
 /** Largest body, in bytes. All of its items fit into one append of either event store. */
 export const BATCH_BODY_LIMIT = 512 * 1024;
 
 export const batchParams = z.object({ batch_id: batchId });
 export const batchStatus = z.enum(BATCH_STATUSES);
+/** A glob that chooses files of a folder. */
+export const glob = text.min(1).max(256);
 
 const ownMetadata = metadata.optional().describe('In place of the `metadata` of the batch.');
 

@@ -6,7 +6,7 @@ import { objectionToTemplate } from '../../domain/flow-template.ts';
 import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
 import { plain, text, title } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
-import { glob, MAX_GLOBS } from '../globs.ts';
+import { glob, MAX_GLOBS } from '../batches/requests.ts';
 import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';

@@ -10,15 +10,15 @@ import { toEndpoint } from '../../contract/endpoints/views.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { notFound } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
+import { endpointConnectivity, noteObservation } from '../../processes/endpoints/connectivity.ts';
+import { type EndpointTest, observationOf } from '../../processes/endpoints/endpoint-test.ts';
 import {
   acceptShownHostKey,
   accessOf,
   accessTo,
   listFolder,
-} from '../../processes/endpoints/access.ts';
-import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
-import { endpointConnectivity, noteObservation } from '../../processes/endpoints/connectivity.ts';
-import { type EndpointTest, observationOf } from '../../processes/endpoints/endpoint-test.ts';
+} from '../../processes/endpoints/open-endpoint.ts';
 import {
   type ConfiguredEndpoint,
   findEndpoint,

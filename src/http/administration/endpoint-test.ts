@@ -1,12 +1,12 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { TestLine } from '../../contract/endpoints/answers.ts';
-import type { Access } from '../../processes/endpoints/access.ts';
 import {
   type EndpointTest,
   type StepResult,
   testEndpoint,
 } from '../../processes/endpoints/endpoint-test.ts';
+import type { Access } from '../../processes/endpoints/open-endpoint.ts';
 
 const LOOK_MS = 60_000;
 

@@ -5,7 +5,7 @@ import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/transfer-route.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { openLister } from '../endpoints/access.ts';
+import { openLister } from '../endpoints/open-endpoint.ts';
 import { type Found, type List, type WalkedFolder, walk } from './walk.ts';
 
 /** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */

@@ -12,7 +12,7 @@ import type { Vault } from '../../adapters/vault.ts';
 import type { Endpoint } from '../../domain/endpoint.ts';
 import { newId } from '../../domain/ids.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { accessTo } from '../endpoints/access.ts';
+import { accessTo } from '../endpoints/open-endpoint.ts';
 
 const WITHIN_MS = 60_000;
 /** A folder has half a million files after a year. */

@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
-import { accessOf } from '../../../src/processes/endpoints/access.ts';
 import { testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
+import { accessOf } from '../../../src/processes/endpoints/open-endpoint.ts';
 
 const PAGE =
   '<!DOCTYPE html><html><head><meta charset="utf-8"><title>Welcome</title></head><body><p>It works<br></body></html>';

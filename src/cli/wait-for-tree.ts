@@ -4,7 +4,7 @@ import { untilCaughtUp } from '../projections/until-caught-up.ts';
 import { terminal } from './terminal.ts';
 
 /** Waits until the tree has all events of the log. Folds them itself if no service runs. */
-export async function foldLog(installation: Installation): Promise<void> {
+export async function waitForTree(installation: Installation): Promise<void> {
   const consumer = projectionConsumer(PROJECTIONS.proof);
   await untilCaughtUp(installation, consumer, terminal().stopSignal(), { orByOurselves: true });
 }
