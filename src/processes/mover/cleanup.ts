@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -14,6 +15,8 @@ import type { ResumeRecord } from './move-state.ts';
 const CONCURRENT = 4;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */
 const MAX_TRIES = 25;
+/** Pause if no clean-up was due. */
+const LOOK_MS = 1_000;
 const TIME_LIMIT_MS = 60_000;
 /** How long a server that does not answer is tried only if no clean-up at another one is due. */
 const AVOIDED_MS = 60_000;
@@ -24,6 +27,21 @@ export interface CleanupDeps {
   endpoints: EndpointPool;
   /** Servers that did not answer, and until when they are avoided, by `performance.now`. */
   silent: Map<string, number>;
+}
+
+/** Cleans up until the signal aborts. Runs beside the attempts of a mover and never delays them. */
+export async function runCleanUps(
+  deps: Omit<CleanupDeps, 'silent'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const cleanupDeps = { ...deps, silent: new Map<string, number>() };
+  while (!signal.aborted) {
+    const due = await cleanUp(cleanupDeps, signal).catch((error: unknown) => {
+      deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
+      return 0;
+    });
+    if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+  }
 }
 
 /**

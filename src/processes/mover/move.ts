@@ -168,7 +168,7 @@ async function moveOpened(
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {
     size,
-    sha256: expected(move, await state.hasher.digest()),
+    sha256: requireExpected(move, await state.hasher.digest()),
     ...(modifiedAt !== undefined && { modifiedAt }),
   };
   const whole = progress.committing;
@@ -185,7 +185,7 @@ async function moveOpened(
 }
 
 /** Returns the SHA-256 of the source. Throws if the client expects another one. */
-function expected({ options: { expected_sha256 } }: Move, sha256: string): string {
+function requireExpected({ options: { expected_sha256 } }: Move, sha256: string): string {
   if (expected_sha256 === undefined || expected_sha256 === sha256) return sha256;
   const message = `The source has the SHA-256 ${sha256}, expected is ${expected_sha256}`;
   throw new AttemptError({ code: 'checksum_mismatch', message, phase: 'verify' });

@@ -58,7 +58,7 @@ import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
-import { cleanUp } from './cleanup.ts';
+import { runCleanUps } from './cleanup.ts';
 import { createHashThread } from './hash-thread.ts';
 import { createInlineHasher } from './hasher.ts';
 import { CUT_OFF_MS, keepLeases, type RunningAttempt } from './leases.ts';
@@ -166,7 +166,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     buffers,
     slots,
     bandwidth,
-    gather: createWriteBarrier(expected, GATHER_MS),
+    gather: createWriteBarrier(countNearBarrier, GATHER_MS),
     moved(bytes) {
       unreported += bytes;
       deps.metrics.moved(bytes);
@@ -211,7 +211,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const busy = () => attempts.size > Math.max(1, deps.slots / 2);
 
   /** Returns how many attempts may soon reach the write barrier. 0 if the mover is not busy. */
-  function expected(): number {
+  function countNearBarrier(): number {
     const since = performance.now() - SMALL_MS;
     return busy() ? [...attempts.values()].filter(({ startedAt }) => startedAt > since).length : 0;
   }
@@ -234,26 +234,15 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     });
   }
 
-  /** Runs beside the attempts and never delays them. */
-  async function runCleanUps(): Promise<void> {
-    await catalogReady;
-    const cleanupDeps = { ...deps, endpoints: destinations, silent: new Map<string, number>() };
-    while (!signal.aborted) {
-      const due = await cleanUp(cleanupDeps, signal).catch((error: unknown) => {
-        deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
-        return 0;
-      });
-      if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
-    }
-  }
-
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   const renewing = Promise.all([
     keepLeases({ ...deps, attempts, report }, signal),
     keepLimits(bandwidth, signal, () => attempts.size > 0),
   ]);
-  const cleaning = runCleanUps();
+  const cleaning = catalogReady.then(() =>
+    runCleanUps({ ...deps, endpoints: destinations }, signal),
+  );
   const watching = watchHostKeys(attemptDeps, [sources, destinations], signal);
   await catalogReady;
   const following = runAfterSteps(attemptDeps, signal);
