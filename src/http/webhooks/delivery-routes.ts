@@ -13,12 +13,12 @@ import {
   retryAllFailedDeliveries,
   retryFailedDeliveries,
 } from '../../processes/webhooks/deliveries.ts';
-import { replay } from '../../processes/webhooks/replays.ts';
 import {
   getDelivery,
   listDeliveries,
   type StoredDelivery,
-} from '../../processes/webhooks/table.ts';
+} from '../../processes/webhooks/delivery-table/read.ts';
+import { replay } from '../../processes/webhooks/replays.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
 import { accountAsked, accountLimit } from '../auth.ts';
 import {

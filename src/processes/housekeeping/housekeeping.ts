@@ -12,7 +12,8 @@ import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { forgetRemovedFlows } from '../flows/table.ts';
 import { removeLostMovers } from '../mover/live-movers.ts';
 import { finishInterrupted } from '../retention/finish.ts';
-import { failDeliveriesOfRemoved, purgeDeliveries } from '../webhooks/table.ts';
+import { purgeDeliveries } from '../webhooks/delivery-table/purge.ts';
+import { failDeliveriesOfRemoved } from '../webhooks/delivery-table/removed-webhooks.ts';
 import { takeSample } from './samples.ts';
 
 const EVERY_MS = 60_000;

@@ -5,8 +5,8 @@ import { COMMON_HEADERS } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
+import type { StoredDelivery } from './delivery-table/read.ts';
 import { createSecrets } from './secrets.ts';
-import type { StoredDelivery } from './table.ts';
 
 /**
  * Returns the request of a delivery's last attempt, built again from the present URL and secret of

@@ -13,7 +13,7 @@ import {
   type WebhookEventType,
   webhookTypeOf,
 } from '../../domain/webhook.ts';
-import type { NewDelivery } from './table.ts';
+import type { NewDelivery } from './delivery-table/insert.ts';
 
 /** `notify_on_complete` delivers these also to webhooks that do not subscribe to them. */
 const COMPLETIONS: readonly string[] = ['transfer.completed', 'transfer.failed'];

@@ -9,17 +9,17 @@ import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { createConcurrencyLimits, type Done } from './concurrency-limits.ts';
-import { type AttemptFirst, type Claimed, createFirstAttempts } from './first-attempts.ts';
-import { createSecrets } from './secrets.ts';
 import {
   type Attempt,
   type Claim,
   type Clock,
   claimDeliveries,
-  DELIVERIES_CHANNEL,
   recordAttempts,
   releaseClaims,
-} from './table.ts';
+} from './delivery-table/claim.ts';
+import { DELIVERIES_CHANNEL } from './delivery-table/pending.ts';
+import { type AttemptFirst, type Claimed, createFirstAttempts } from './first-attempts.ts';
+import { createSecrets } from './secrets.ts';
 
 /** Interval at which the deliverer polls without a notification. */
 const POLL_MS = 500;

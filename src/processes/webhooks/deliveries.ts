@@ -4,7 +4,9 @@ import type { Payload } from '../../contract/webhooks/payloads.ts';
 import { DomainError, notFound } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
-import { deliveryOf, enqueue, scheduleAgain, scheduleFailedAgain } from './table.ts';
+import { enqueue } from './delivery-table/insert.ts';
+import { deliveryOf } from './delivery-table/read.ts';
+import { scheduleAgain, scheduleFailedAgain } from './delivery-table/reschedule.ts';
 
 /** A field that is null or missing matches all deliveries. */
 export interface DeliveryFilter {

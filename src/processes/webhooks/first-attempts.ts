@@ -23,16 +23,9 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { type ConcurrencyLimits, QUICK_MS } from './concurrency-limits.ts';
-import {
-  type Attempt,
-  announceDeliveries,
-  asRows,
-  type Claim,
-  type Clock,
-  type DeliveryRow,
-  findDueWebhooks,
-  type NewDelivery,
-} from './table.ts';
+import { type Attempt, type Claim, type Clock, findDueWebhooks } from './delivery-table/claim.ts';
+import { asRows, type DeliveryRow, type NewDelivery } from './delivery-table/insert.ts';
+import { announceDeliveries } from './delivery-table/pending.ts';
 
 /** The rows of a batch wait for the outcomes of webhooks whose last request took less. */
 const PROMPT_MS = 25;

@@ -10,6 +10,7 @@ import { timeOf } from '../../domain/ids.ts';
 import { upcast } from '../../domain/upcast.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
+import { enqueueAgain } from './delivery-table/insert.ts';
 import { positionBefore } from './event-times.ts';
 import { DELIVERED_STREAMS } from './outbox.ts';
 import {
@@ -20,7 +21,6 @@ import {
   type Replay,
   saveReplay,
 } from './replay-table.ts';
-import { enqueueAgain } from './table.ts';
 
 const BATCH = 500;
 /** How many batches of a replay run before the next replay gets its turn. */

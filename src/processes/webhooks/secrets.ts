@@ -1,6 +1,6 @@
 import { type Vault, VaultError, WEBHOOK_SECRET } from '../../adapters/vault.ts';
 import type { SigningSecrets } from '../../adapters/webhooks/signature.ts';
-import type { Claim } from './table.ts';
+import type { Claim } from './delivery-table/claim.ts';
 
 /** Secrets kept in memory. */
 const CACHED = 1_000;

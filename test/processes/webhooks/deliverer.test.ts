@@ -10,7 +10,7 @@ import {
   redeliver,
   retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
-import { getDelivery } from '../../../src/processes/webhooks/table.ts';
+import { getDelivery } from '../../../src/processes/webhooks/delivery-table/read.ts';
 import { createCertificates } from '../../support/certificates.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';

@@ -11,14 +11,13 @@ import {
   retryAllFailedDeliveries,
   retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
-import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
+import { enqueue, enqueueAgain } from '../../../src/processes/webhooks/delivery-table/insert.ts';
+import { purgeDeliveries } from '../../../src/processes/webhooks/delivery-table/purge.ts';
 import {
-  enqueue,
-  enqueueAgain,
   getDelivery,
   listDeliveries,
-  purgeDeliveries,
-} from '../../../src/processes/webhooks/table.ts';
+} from '../../../src/processes/webhooks/delivery-table/read.ts';
+import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { until } from '../../support/transfers.ts';

@@ -8,8 +8,8 @@ import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/
 import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
+import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/delivery-table/removed-webhooks.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
-import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/table.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';

@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from 'vitest';
 import { ping } from '../../../src/processes/webhooks/deliveries.ts';
-import { getDelivery } from '../../../src/processes/webhooks/table.ts';
+import { getDelivery } from '../../../src/processes/webhooks/delivery-table/read.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { type RunningRoles, startRoles } from '../../support/roles.ts';

@@ -1,0 +1,110 @@
+import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
+import type { Outcome } from '../../../adapters/webhooks/send.ts';
+import { newId } from '../../../domain/ids.ts';
+import type { Capacity } from '../concurrency-limits.ts';
+
+/** How long a claim holds. An attempt takes at most 10 s. */
+export const LEASE = '30 seconds';
+
+/** A delivery that only this process may attempt, with its webhook's settings at the claim. */
+export interface Claim {
+  id: string;
+  claim_id: string;
+  webhook_id: string;
+  event_id: string;
+  body: string;
+  /** Attempts since the delivery last became pending. */
+  tries: number;
+  url: string;
+  secret_record: string;
+  previous_secret_record: string | null;
+  previous_until: string | null;
+}
+
+/** Replaces Postgres's clock in tests. */
+export type Clock = () => Date;
+
+/**
+ * Returns which of these webhooks have a delivery that is due, without those of the given claims.
+ * `now` is the time by which it is due.
+ */
+export async function findDueWebhooks(
+  sql: Sql,
+  webhookIds: string[],
+  claimIds: string[],
+  clock?: Clock,
+): Promise<{ due: string[]; now: string }> {
+  const [row] = await sql<[{ due: string[]; now: string }]>`
+    select now,
+           (select work.due_webhooks(${webhookIds}::text[], ${claimIds}::text[], now)) as due
+      from coalesce(${clock?.() ?? null}, now()) as now`;
+  return row;
+}
+
+/**
+ * Claims due deliveries within the capacity. `work.claim_deliveries` says which. Returns the claims
+ * by event id, and `now`: the time of the claim ('' if there is none).
+ */
+export async function claimDeliveries(
+  sql: Sql,
+  { healthy, unproven, each, webhooks }: Capacity,
+  clock?: Clock,
+): Promise<{ claims: Claim[]; now: string }> {
+  const known = [...webhooks.values()];
+  const rows = await sql<(Claim & { claimed_at: string })[]>`
+    select * from work.claim_deliveries(
+      ${newId('clm')}, ${LEASE}::interval, ${clock?.() ?? null}, ${healthy}, ${unproven}, ${each},
+      ${[...webhooks.keys()]}::text[], ${known.map(({ free }) => free)}::integer[],
+      ${known.map((webhook) => Number(webhook.healthy))}::integer[])`;
+  return {
+    claims: rows.toSorted((a, b) => (a.event_id < b.event_id ? -1 : 1)),
+    now: rows[0]?.claimed_at ?? '',
+  };
+}
+
+/** An attempt that has ended. */
+export interface Attempt {
+  claim: Pick<Claim, 'id' | 'claim_id'>;
+  /** When the attempt began, ISO 8601. */
+  at: string;
+  outcome: Outcome;
+  next: { status: 'delivered' | 'failed' } | { status: 'pending'; dueAt: string };
+}
+
+/** Records attempts. Skips one whose claim no longer holds: the new holder records its own. */
+export async function recordAttempts(sql: Queryable, attempts: Attempt[]): Promise<void> {
+  const { at, durations, statusCodes, errors, responses, statuses, dueTimes } = columnsOf(attempts);
+  await sql`
+    select work.record_attempts(
+      ${attempts.map(({ claim }) => claim.id)}::text[],
+      ${attempts.map(({ claim }) => claim.claim_id)}::text[],
+      ${at}::timestamptz[], ${durations}::integer[], ${statusCodes}::integer[], ${errors}::text[],
+      ${responses}::text[], ${statuses}::text[], ${dueTimes}::timestamptz[])`;
+}
+
+/** Returns the columns of attempts. An attempt that is null has the status `pending` and no more. */
+export function columnsOf(attempts: (Attempt | null)[]) {
+  const of = <Value>(value: (attempt: Attempt) => Value) =>
+    attempts.map((attempt) => (attempt === null ? null : value(attempt)));
+  return {
+    at: of(({ at }) => at),
+    durations: of(({ outcome }) => outcome.durationMs),
+    statusCodes: of(({ outcome }) => (outcome.type === 'error' ? null : outcome.statusCode)),
+    errors: of(({ outcome }) => (outcome.type === 'delivered' ? null : outcome.error)),
+    responses: of(({ outcome }) => (outcome.type === 'error' ? null : outcome.responseBody)),
+    statuses: attempts.map((attempt) => attempt?.next.status ?? 'pending'),
+    dueTimes: of(({ next }) => (next.status === 'pending' ? next.dueAt : null)),
+  };
+}
+
+/** Releases claims whose delivery was not attempted, or whose attempt was interrupted. */
+export async function releaseClaims(
+  sql: Queryable,
+  claims: Pick<Claim, 'id' | 'claim_id'>[],
+): Promise<void> {
+  await sql`
+    update work.pending_deliveries p set claim_id = null, lease_until = null
+      from unnest(${claims.map(({ id }) => id)}::text[],
+                  ${claims.map(({ claim_id }) => claim_id)}::text[]) as c(id, claim_id)
+     where p.delivery_id = c.id and p.claim_id = c.claim_id`;
+}

@@ -1,0 +1,92 @@
+import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
+import { COUNTED_TO } from '../../../contract/pages.ts';
+import type {
+  Delivery,
+  DeliveryAttempt,
+  DeliveryDetail,
+} from '../../../contract/webhooks/deliveries.ts';
+import type { DeliveryFilter } from '../deliveries.ts';
+import { followedWebhooks } from '../followed-webhooks.ts';
+
+/** Returns deliveries, newest first, whether more follow, and the total, counted to 10,000. */
+export async function listDeliveries(
+  sql: Queryable,
+  { limit, offset, ...filter }: DeliveryFilter & { limit: number; offset: number },
+): Promise<{ deliveries: Delivery[]; total: number; hasMore: boolean }> {
+  const [found, [counted]] = await Promise.all([
+    sql<Delivery[]>`
+      select ${columns(sql)} from work.deliveries where ${matching(sql, filter)}
+       order by id desc limit ${limit + 1} offset ${offset}`,
+    sql<{ total: number }[]>`
+      select count(*)::integer as total
+        from (select from work.deliveries
+               where ${matching(sql, filter)} limit ${COUNTED_TO}) counted`,
+  ]);
+  return {
+    deliveries: found.slice(0, limit),
+    total: counted?.total ?? 0,
+    hasMore: found.length > limit,
+  };
+}
+
+/** A delivery as it is stored: the request of an attempt is not. */
+export type StoredDelivery = Omit<DeliveryDetail, 'request'>;
+
+/** Returns a delivery with its payload and attempts, or null if none matches. */
+export async function getDelivery(
+  sql: Queryable,
+  deliveryId: string,
+  filter: DeliveryFilter = {},
+): Promise<StoredDelivery | null> {
+  const [delivery] = await sql<(Delivery & { body: string })[]>`
+    select ${columns(sql)}, body from work.deliveries
+     where id = ${deliveryId} and ${matching(sql, filter)}`;
+  if (!delivery) return null;
+  // Only attempts that the row counts: another one may have been recorded since.
+  const attempt_list = await sql<DeliveryAttempt[]>`
+    select number, at, duration_ms, status_code, error, response_body
+      from work.delivery_attempts
+     where delivery_id = ${deliveryId} and number <= ${delivery.attempts} order by number`;
+  return { ...delivery, attempt_list: [...attempt_list] };
+}
+
+/** Returns the id of the delivery of an event to a webhook. Null if there is none. */
+export async function deliveryOf(
+  sql: Queryable,
+  webhookId: string,
+  eventId: string,
+): Promise<string | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from work.deliveries where webhook_id = ${webhookId} and event_id = ${eventId}`;
+  return row?.id ?? null;
+}
+
+/** Returns the number of deliveries that are due, without those of disabled webhooks. */
+export async function countDueDeliveries(sql: Sql): Promise<number> {
+  const [row] = await sql<[{ waiting: number }]>`
+    select count(*)::integer as waiting
+      from work.pending_deliveries p join (${followedWebhooks(sql)}) w using (webhook_id)
+     where p.due_at <= now() and w.live`;
+  return row.waiting;
+}
+
+function columns(sql: Queryable) {
+  return sql`
+    id, webhook_id, account_id, event_id, event_type, transfer_id, status, attempts, created_at,
+    case when status = 'pending' then (
+      select due_at from work.pending_deliveries where delivery_id = id) end as next_attempt_at,
+    case when status = 'delivered' then ended_at end as delivered_at,
+    last_status_code, last_error`;
+}
+
+export function matching(
+  sql: Queryable,
+  { accountId = null, webhookId = null, status = null }: DeliveryFilter,
+) {
+  const account = accountId === null ? sql`` : sql`and account_id = ${accountId}`;
+  const webhook = webhookId === null ? sql`` : sql`and webhook_id = ${webhookId}`;
+  const ended = status === null ? sql`` : sql`and status = ${status}`;
+  // so that the indexes of failed deliveries are used
+  const failed = status === 'failed' ? sql`and failed_at is not null` : sql``;
+  return sql`true ${account} ${webhook} ${ended} ${failed}`;
+}
