@@ -120,6 +120,7 @@ describe.skipIf(whyNot !== null)(
 
 test('a marker is not given up while its part cannot be removed, because the link breaks', async () => {
   let isUp = false;
+  let isBroken = false;
   const gone = '421 Service not available';
   const server = await startScriptedFtpsServer({
     STOR: (_path, { data, say }) => {
@@ -128,8 +129,11 @@ test('a marker is not given up while its part cannot be removed, because the lin
       return '226 Done';
     },
     SIZE: () => '213 0',
-    RNTO: () => (isUp ? '250 Renamed' : gone),
-    CWD: () => gone,
+    RNTO: () => {
+      isBroken = true;
+      return isUp ? '250 Renamed' : gone;
+    },
+    CWD: () => (isBroken && !isUp ? gone : '550 No such folder'),
   });
   const endpoint = createFtpsEndpoint({
     settings: {
