@@ -73,9 +73,14 @@ describeWithPostgres('first attempts', () => {
     await runOutbox(installation);
     consumer = createOutboxConsumer(installation.store, deliverer.attemptFirst);
     // A new webhook is not known to answer, so its first delivery is claimed.
-    const [first] = await happen();
-    await save();
-    await ended(first);
+    // Nor does a busy machine at first answer in the time for which rows wait.
+    for (let isFirst = false; !isFirst; ) {
+      const [event] = await happen();
+      await save();
+      isFirst = (await rowOf(event))?.status === 'delivered';
+      await ended(event);
+    }
+    receiver.received.splice(0);
   });
   afterEach(async () => {
     for (const step of undo.splice(0).reverse()) await step();
@@ -169,10 +174,10 @@ describeWithPostgres('first attempts', () => {
     await save();
     // The first is under way, so the second waits, and the other transfer does not.
     await until('the other has arrived', () => arrivals(other) === 1);
-    expect(arrived().slice(1)).toEqual([created, other]);
+    expect(arrived()).toEqual([created, other]);
     expect(await pendingOf(cancelled)).toMatchObject({ tries: 0, claimed: true });
     await ended(cancelled);
-    expect(arrived().slice(1)).toEqual([created, other, cancelled]);
+    expect(arrived()).toEqual([created, other, cancelled]);
   });
 
   it('that wait for an earlier one are not made after the end of the process', async () => {
@@ -253,11 +258,12 @@ describeWithPostgres('first attempts', () => {
     });
     await until('all are delivered', async () => {
       const [row] = await installation.sql<[{ done: number }]>`
-        select count(*)::integer as done from work.deliveries where status = 'delivered'`;
-      return row.done === 1 + 2 * transfers.length;
+        select count(*)::integer as done from work.deliveries
+         where status = 'delivered' and event_id = any(${transfers.flat()}::text[])`;
+      return row.done === 2 * transfers.length;
     });
     const order = arrived();
-    expect(order.slice(1).toSorted()).toEqual(transfers.flat().toSorted());
+    expect(order.toSorted()).toEqual(transfers.flat().toSorted());
     for (const [created = '', cancelled = ''] of transfers)
       expect(order.indexOf(created)).toBeLessThan(order.indexOf(cancelled));
   });
