@@ -317,10 +317,7 @@ function connectionOn(
    * Opens a data connection to the address of the control connection. A server behind NAT may name
    * another address, which is ignored.
    */
-  async function openData(
-    onread: OnReadOpts | undefined,
-    meanwhile: () => void,
-  ): Promise<TLSSocket> {
+  async function openData({ onread, objection }: TransferOptions) {
     const port = await passivePort();
     // TLS 1.3 sessions may be usable only once: each data connection brings one for the next.
     const session = ftp.tlsSessionStore ?? control.getSession();
@@ -332,27 +329,21 @@ function connectionOn(
       ...(onread && { onread }),
     };
     const connecting = connected(connectTls(options), connectMs);
-    meanwhile();
+    const objected = objection?.() ?? Promise.resolve(null);
+    // The data connection may fail first.
+    objected.catch(() => undefined);
     const socket = await connecting.catch((error) => {
       error.message = `data connection to port ${port}: ${error.message}`;
       throw error;
     });
-    return socket.on('session', (next) => {
+    socket.on('session', (next) => {
       ftp.tlsSessionStore = next;
     });
+    return { socket, objected };
   }
 
-  async function transfer(
-    commands: string[],
-    { onread, objection }: TransferOptions = {},
-  ): Promise<Transfer> {
-    let objected: Promise<Error | null> = Promise.resolve(null);
-    const ask = () => {
-      if (objection) objected = objection();
-      // The data connection may fail first.
-      objected.catch(() => undefined);
-    };
-    const socket = await openData(onread, ask).catch((error) => lose(error));
+  async function transfer(commands: string[], options: TransferOptions = {}): Promise<Transfer> {
+    const { socket, objected } = await openData(options).catch((error) => lose(error));
     const { promise: broken, reject: breakOff } = Promise.withResolvers<never>();
     const { promise: started, resolve: start } = Promise.withResolvers<void>();
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
@@ -369,10 +360,7 @@ function connectionOn(
     });
     // The server gives the reason on the control connection.
     socket.on('close', (hadError) => hadError && setTimeout(breakOff, REASON_MS, failure).unref());
-    const reason = await objected.catch((error) => {
-      socket.destroy();
-      throw error;
-    });
+    const reason = await objected.catch((error: Error) => error);
     if (reason !== null) {
       socket.destroy();
       throw reason;

@@ -112,14 +112,15 @@ async function createPart(
   part: string,
   path: string | null,
 ): Promise<Upload> {
-  const create = () => startUpload(connection, [`STOR ${part}`]);
-  const objection = async () => {
+  const create = (objection?: () => Promise<Error | null>) =>
+    startUpload(connection, [`STOR ${part}`], objection);
+  const unlessFolder = async () => {
     if (path === null || !(await isFolder(connection, path))) return null;
     // Some servers say yes to any name.
     return (await isFolder(connection, part)) ? null : isAFolder(path, 'open');
   };
   try {
-    return await startUpload(connection, [`STOR ${part}`], objection);
+    return await create(unlessFolder);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     if (await existing(connection, part)) await removeFile(connection, part);
