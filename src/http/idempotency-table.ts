@@ -2,7 +2,7 @@
  * The owner of `work.idempotency_keys`: a row for each Idempotency-Key of an account and route.
  */
 import type { Beside } from '../adapters/event-store/port.ts';
-import type { Fragment, Sql } from '../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
 import { jsonArray } from '../adapters/postgres/json-array.ts';
 import { createBatcher } from '../concurrency/batcher.ts';
 import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
@@ -79,9 +79,7 @@ const insertAnswered: Beside<AnsweredRow>['write'] = (sql, items) => {
       from appended
       join unnest(
         ${items.map(({ nr }) => nr)}::integer[],
-        ${rows.map(({ account_id }) => account_id)}::text[],
-        ${rows.map(({ route }) => route)}::text[],
-        ${rows.map(({ key }) => key)}::text[],
+        ${idColumns(sql, rows)},
         ${rows.map(({ fingerprint }) => fingerprint)}::text[],
         ${jsonArray(
           sql,
@@ -124,16 +122,17 @@ export interface IdempotencyKeys {
 
 type Found = Row<unknown> & { repeated: boolean };
 
+/** `nr` is the place of the call in its statement, from 1. */
+type Numbered = { nr: bigint };
+
 /** Calls that are made at the same time share a statement, and its flush to disk. */
 export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
   const reserve = createBatcher(
     async (asked: (RowId & { fingerprint: string; json: string })[]) => {
-      const rows = await sql<(Found & { nr: bigint })[]>`
+      const rows = await sql<(Found & Numbered)[]>`
       with asked as (
         select * from unnest(
-          ${asked.map(({ account_id }) => account_id)}::text[],
-          ${asked.map(({ route }) => route)}::text[],
-          ${asked.map(({ key }) => key)}::text[],
+          ${idColumns(sql, asked)},
           ${asked.map(({ fingerprint }) => fingerprint)}::text[],
           ${jsonArray(
             sql,
@@ -158,19 +157,16 @@ export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
         from asked a join work.idempotency_keys k using (account_id, route, key)
        where not exists (select from taken t
                           where (t.account_id, t.route, t.key) = (a.account_id, a.route, a.key))`;
-      const found = new Map(rows.map(({ nr, ...row }) => [Number(nr), row]));
-      return asked.map((_, i) => found.get(i + 1) ?? null);
+      return inOrderOf(asked, rows);
     },
   );
 
   const store = createBatcher(
     async (asked: (RowId & { status: number; answer: StoredAnswer })[]) => {
-      const rows = await sql<(Stored & { nr: bigint })[]>`
+      const rows = await sql<(Stored & Numbered)[]>`
         with asked as (
           select * from unnest(
-            ${asked.map(({ account_id }) => account_id)}::text[],
-            ${asked.map(({ route }) => route)}::text[],
-            ${asked.map(({ key }) => key)}::text[],
+            ${idColumns(sql, asked)},
             ${asked.map(({ status }) => status)}::integer[],
             ${jsonArray(
               sql,
@@ -189,8 +185,7 @@ export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
              and kept.status is null
         )
         select nr, status, answer from kept where status is not null`;
-      const found = new Map(rows.map(({ nr, ...stored }) => [Number(nr), stored]));
-      return asked.map((_, i) => found.get(i + 1) ?? null);
+      return inOrderOf(asked, rows);
     },
   );
 
@@ -210,6 +205,19 @@ export function createIdempotencyKeys(sql: Sql): IdempotencyKeys {
            and status is null`;
     },
   };
+}
+
+/** Returns the columns of the ids of rows, as the arguments of `unnest`. */
+function idColumns(sql: Queryable, ids: RowId[]): Fragment {
+  return sql`
+    ${ids.map(({ account_id }) => account_id)}::text[], ${ids.map(({ route }) => route)}::text[],
+    ${ids.map(({ key }) => key)}::text[]`;
+}
+
+/** Returns the row of each call, in their order. Null for a call without one. */
+function inOrderOf<Found>(asked: unknown[], rows: readonly (Found & Numbered)[]) {
+  const found = new Map(rows.map(({ nr, ...row }) => [Number(nr), row]));
+  return asked.map((_, i) => found.get(i + 1) ?? null);
 }
 
 /** Removes the rows of keys that no longer hold. */
