@@ -48,16 +48,9 @@ const secret = z
     (value) => [...value].length >= 8 && [...value].length <= 256,
     'must be 8 to 256 characters long',
   )
+  .refine(ofStandardSecret(isBase64), `must be base64 after ${STANDARD_SECRET_PREFIX}`)
   .refine(
-    (value) =>
-      !value.startsWith(STANDARD_SECRET_PREFIX) ||
-      isBase64(value.slice(STANDARD_SECRET_PREFIX.length)),
-    `must be base64 after ${STANDARD_SECRET_PREFIX}`,
-  )
-  .refine(
-    (value) =>
-      !value.startsWith(STANDARD_SECRET_PREFIX) ||
-      Buffer.byteLength(value.slice(STANDARD_SECRET_PREFIX.length), 'base64') >= 8,
+    ofStandardSecret((encoded) => Buffer.byteLength(encoded, 'base64') >= 8),
     `must encode at least 8 bytes after ${STANDARD_SECRET_PREFIX}: they are the key`,
   )
   .meta({ pattern: undefined, minLength: 8, maxLength: 256 })
@@ -65,6 +58,12 @@ const secret = z
   .describe(
     'Signs the deliveries. If you omit it, a secret is generated and shown once, in the answer.',
   );
+
+/** Returns a rule for what follows the prefix of a `whsec_` secret. Any other secret fulfils it. */
+function ofStandardSecret(rule: (encoded: string) => boolean): (secret: string) => boolean {
+  return (value) =>
+    !value.startsWith(STANDARD_SECRET_PREFIX) || rule(value.slice(STANDARD_SECRET_PREFIX.length));
+}
 
 function isBase64(value: string): boolean {
   return value !== '' && Buffer.from(value, 'base64').toString('base64') === value;
