@@ -42,8 +42,8 @@ export interface Asked {
 }
 
 /**
- * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is
- * also null if the read model shows all transfers, or if the log is not in this Postgres.
+ * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is also null if the
+ * read model shows all transfers, or if the log is not in this Postgres.
  */
 export type Admission = Identity & {
   counted: Counted;

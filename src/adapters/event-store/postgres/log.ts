@@ -85,7 +85,7 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
     remove,
     findPositionFaults: () => findPositionFaults(sql),
     countRemoved: (after) => countRemoved(sql, after),
-    // By the order, and not by a filter: a plan for any position would read the log behind it.
+    // The order and the limit stand alone: with a filter, a plan could read all events that follow.
     queryNewest: (statement, streams, after, limit) => statement`
       select position, data,
              case when stream ^@ any(${streams.map((stream) => prefix + stream)}::text[])

@@ -33,7 +33,7 @@ export interface Subscriptions {
   /** As in `EventStore`. */
   subscribe(options: SubscribeOptions): AsyncGenerator<Batch>;
   /**
-   * Runs an append. Handles what is announced meanwhile after it: most of it is that very append.
+   * Runs an append. What is announced meanwhile waits for its end: most of it is this append.
    */
   duringAppend<T>(append: () => Promise<T>): Promise<T>;
   /**
