@@ -3,6 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesWithLongTests } from '../scripts/long-tests.ts';
 import { SHORTEST_HOURS } from '../src/cli/retention.ts';
+import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
@@ -50,6 +51,14 @@ describe('how long an Idempotency-Key holds', () => {
     ['docs/operators.md', `At least ${SHORTEST_HOURS} hours must have passed`],
   ])('is in %s: %s', (document, sentence) => {
     expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('README.md', () => {
+  it('shows a flow on its first screen', () => {
+    const screen = textOf('README.md').split('\n').slice(0, 30).join('\n');
+    const [, flow = ''] = /^```json\n(.+?)\n```$/ms.exec(screen) ?? [];
+    expect(flowRequest.parse(JSON.parse(flow))).toMatchObject({ trigger: { every: '5m' } });
   });
 });
 
