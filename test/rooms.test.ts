@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
+import { PROTOCOL_NAMES } from '../src/domain/protocols/index.ts';
 
 /** The rooms that carry out commands and show their results. */
 const ROOMS = ['domain', 'concurrency', 'contract', 'adapters', 'projections', 'commands'];
@@ -29,6 +30,9 @@ const PACKAGES: Record<string, string[]> = {
   domain: ['zod', 'ulid', 'canonicalize', 'croner', 'node:crypto', 'node:net'],
   contract: ['zod', 'csv-stringify/sync'],
 };
+
+/** The demo says how its SFTP servers encrypt. */
+const KNOWS_A_PROTOCOL = ['cli/run-demo.ts'];
 
 /** The modules that hold commands. The others in that room are its own tools. */
 const COMMANDS = [
@@ -93,6 +97,16 @@ test('every folder of src is a room', () => {
 test.each(Object.entries(PACKAGES))('src/%s imports no package except %j', (room, packages) => {
   const wrong = IMPORTS.filter(
     (each) => each.room === room && isPackage(each) && !packages.includes(each.path),
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('only the adapters know the folder of a protocol', () => {
+  const wrong = IMPORTS.filter(
+    ({ room, file, path }) =>
+      room !== 'adapters' &&
+      PROTOCOL_NAMES.some((name) => path.startsWith(`adapters/files/${name}/`)) &&
+      !KNOWS_A_PROTOCOL.includes(file),
   );
   expect(shown(wrong)).toEqual([]);
 });

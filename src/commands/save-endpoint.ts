@@ -1,4 +1,4 @@
-import { refuseUnreadableKeys } from '../adapters/files/sftp/private-key.ts';
+import { refuseUnreadableKeys } from '../adapters/files/private-key.ts';
 import { ENDPOINT_CREDENTIALS } from '../adapters/vault.ts';
 import { credentialsOf, definitionOf } from '../contract/endpoints/definition.ts';
 import {

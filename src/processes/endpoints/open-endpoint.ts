@@ -1,6 +1,6 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, type FileEntry, FileError } from '../../adapters/files/port.ts';
-import { refuseUnreadableKeys } from '../../adapters/files/sftp/private-key.ts';
+import { refuseUnreadableKeys } from '../../adapters/files/private-key.ts';
 import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { acceptHostKey } from '../../commands/endpoints.ts';

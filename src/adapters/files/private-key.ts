@@ -1,8 +1,8 @@
 import ssh2 from 'ssh2';
-import { fieldError } from '../../../domain/errors.ts';
-import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
-import type { ViaCredentials } from '../../../domain/via.ts';
-import type { SshCredentials } from './sign-in.ts';
+import { fieldError } from '../../domain/errors.ts';
+import type { EndpointCredentials } from '../../domain/protocols/index.ts';
+import type { ViaCredentials } from '../../domain/via.ts';
+import type { SshCredentials } from './sftp/sign-in.ts';
 
 /**
  * Throws `validation_failed` for a private key that the SSH library cannot read: each sign-in would
