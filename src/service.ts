@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from './adapters/event-store/engine-of-log.ts';
+import { cryptoInUse } from './adapters/files/sftp/crypto-in-use.ts';
 import { createHealth, type Health } from './health.ts';
 import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
@@ -181,7 +182,15 @@ export async function startService(
     await withinLimit(Promise.all(running));
     throw error;
   });
-  logger.info({ roles, url: http?.url, log_id: installation.logId }, 'waybill runs');
+  logger.info(
+    {
+      roles,
+      url: http?.url,
+      log_id: installation.logId,
+      ...(roles.includes('mover') && { ssh_crypto: cryptoInUse() }),
+    },
+    'waybill runs',
+  );
 
   async function close(): Promise<void> {
     await http?.close();

@@ -1,10 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
+import { cryptoInUse } from '../src/adapters/files/sftp/crypto-in-use.ts';
 import { PROCESS_ROLES } from '../src/process-roles.ts';
 import { startService } from '../src/service.ts';
 import { openTestInstallation } from './support/installation.ts';
 import { describeWithPostgres } from './support/postgres.ts';
 import { createProxiedDatabase } from './support/postgres-proxy.ts';
+
+describeWithPostgres('a service with movers', () => {
+  it('logs which crypto moves files over SSH: one of the two is slow', async () => {
+    const installation = await openTestInstallation();
+    onTestFinished(() => installation.close());
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const service = await startService({ ...installation, logger }, ['mover']);
+    onTestFinished(() => service.stop());
+    expect(lines.find(({ msg }) => msg === 'waybill runs')).toMatchObject({
+      roles: ['mover'],
+      ssh_crypto: cryptoInUse(),
+    });
+  });
+});
 
 describeWithPostgres('a service whose Postgres is silent', () => {
   // Supervisors usually wait for 30 s. The pool of `patient` waits for each answer without a limit.
