@@ -28,7 +28,7 @@ import {
   untilCleanedUp,
 } from '../support/transfers.ts';
 
-const CANCELLED_EACH = 20;
+const CANCELLED_EACH = 50;
 const LET_BE = 20;
 
 await describeTransfers('cancelling while movers start', () => {
@@ -85,7 +85,7 @@ await describeTransfers('cancelling while movers start', () => {
     started,
   };
 
-  test('each of 100 transfers ends once, with the same end in all records', async () => {
+  test('of 220 transfers and 200 cancels, each ends once, with the same end in all records', async () => {
     const all: { id: string; name: string; refused?: string | null }[] = [];
     const submitted = async (name: string) => {
       writeFileSync(join(alpha.root, name), `${name}\n`.repeat(1_000));
