@@ -3,6 +3,7 @@ import type { EventStore } from '../src/adapters/event-store/port.ts';
 import { newId } from '../src/domain/ids.ts';
 import { CHECKPOINT_CHANNEL } from '../src/projections/checkpoint.ts';
 import type { Bench } from './support/bench.ts';
+import { bareArrivals } from './support/eventstoredb.ts';
 import { newHistory } from './support/histories.ts';
 import { startPostgres } from './support/postgres.ts';
 import { printProfile } from './support/profile.ts';
@@ -10,6 +11,10 @@ import { startService } from './support/service.ts';
 import { percentile } from './support/statistics.ts';
 import { printTable } from './support/table.ts';
 import { cpuSeconds } from './support/usage.ts';
+
+/** Events of the bare client, and the milliseconds between them. */
+const BARE_EVENTS = 500;
+const BARE_EVERY_MS = 10;
 
 /** Each transfer has four events. */
 const TRANSFERS_PER_SECOND = 250;
@@ -22,7 +27,8 @@ interface Appended {
 
 /**
  * Measures how far the read model of transfers is behind a log that grows by 1,000 events a second:
- * from the answer to an append until the model shows the event.
+ * from the answer to an append until the model shows the event. With EVENTSTORE_URL, also until a
+ * subscription of the bare client has the event.
  */
 export async function run(bench: Bench): Promise<void> {
   const { runs, seconds, profile } = bench.options;
@@ -53,11 +59,15 @@ export async function run(bench: Bench): Promise<void> {
     const elapsed = (performance.now() - started) / 1_000;
     while (waiting.length > 0) await sleep(10);
     if (round === 0) continue;
-    const figures = [50, 99, 100].map((percent) => percentile(lags, percent));
     const used = (((cpuSeconds(service.pid) ?? Number.NaN) - cpu) / lags.length) * 1_000;
-    rows.push([round, lags.length / elapsed, ...figures, used]);
+    rows.push([round, lags.length / elapsed, ...figuresOf(lags), used]);
   }
   await unlisten();
+  const server = process.env.EVENTSTORE_URL;
+  if (server) {
+    const arrivals = await bareArrivals(bench, server, BARE_EVENTS, BARE_EVERY_MS);
+    rows.push(['bare subscription', null, ...figuresOf(arrivals), null]);
+  }
   printTable(
     'From the answer to an append until the read model shows the event',
     ['round', 'events/s', 'p50 ms', 'p99 ms', 'worst ms', 'CPU ms an event, service'],
@@ -65,6 +75,11 @@ export async function run(bench: Bench): Promise<void> {
   );
   await service.stop();
   if (profile) printProfile(service.pid);
+}
+
+/** Returns median, 99th percentile and maximum. */
+function figuresOf(times: number[]): number[] {
+  return [50, 99, 100].map((percent) => percentile(times, percent));
 }
 
 /** Starts a transfer every few milliseconds, and appends its events one after the other. */
