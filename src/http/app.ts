@@ -161,11 +161,11 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
+    closeAfterUpgrade(request, reply);
     if (isApi(request) || request.routeOptions.config.scope !== undefined)
       await authenticate(authentication, request, reply);
-    checkHost(request, reply);
+    else checkHost(request, reply);
     checkQuery(request);
-    closeAfterUpgrade(request, reply);
     // Rejected in a hook, so the body of an unrouted request is never read.
     if (request.is404) return guard.reject(request, reply);
     await untilTransfersShown(deps.commands, request);

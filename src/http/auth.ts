@@ -11,6 +11,7 @@ import { findIdempotencyKey } from './idempotency-header.ts';
 import type { KeptRow } from './idempotency-table.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { checkHost } from './protocol.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
 import { readSessionCookie } from './session/cookie.ts';
 import type { People } from './session/people.ts';
@@ -61,8 +62,8 @@ const REJECTED: Record<
 
 /**
  * Finds the client of a request, counts the request in its rate window, and sets the rate headers.
- * Throws if the window is used up, if the route needs a key and the request has no valid one, or if
- * the key lacks the scope.
+ * Throws if the window is used up, if the Host header is not valid, if the route needs a key and the
+ * request has no valid one, or if the key lacks the scope.
  */
 export async function authenticate(
   { admissions, people }: { admissions: AdmissionControl; people: Pick<People, 'confirm'> },
@@ -90,6 +91,7 @@ export async function authenticate(
   request.unshown = unshown;
   request.keyRow = keyRow;
   keepWithin(window, reply);
+  checkHost(request, reply);
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;
   if (credential.kind === 'session') {

@@ -191,6 +191,11 @@ describeWithPostgres('a connection', () => {
       expect(answer).toMatchObject({ ...MALFORMED, headers: { connection: 'close' } });
       expect(JSON.parse(answer?.body ?? '').detail).toContain('Host');
     }
+    // Without a key, or with a wrong one, the connection must not stay open either.
+    for (const key of ['', 'Authorization: Bearer wb_x\r\n'])
+      expect(await send(`GET /v1/transfers HTTP/1.1\r\n${key}${headers}\r\n`)).toMatchObject([
+        { ...MALFORMED, headers: { connection: 'close' } },
+      ]);
     expect(await send(`OPTIONS /v1/transfers HTTP/1.1\r\n${rest}`)).toMatchObject([MALFORMED]);
     expect(await send(`HEAD /v1/transfers HTTP/1.1\r\n${rest}`)).toMatchObject([
       { status: 400, body: '', headers: { 'x-ratelimit-limit': '10000' } },
@@ -255,6 +260,8 @@ describeWithPostgres('a connection', () => {
     expect(await send(upgrade + post(close))).toMatchObject([
       { status: 201, headers: { connection: 'close' } },
     ]);
+    const rejected = upgrade.replace(authorization(), '');
+    expect(await send(rejected)).toMatchObject([{ status: 401, headers: { connection: 'close' } }]);
   });
 
   test('answers CONNECT, and OPTIONS for the whole server', async () => {
