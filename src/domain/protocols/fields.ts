@@ -10,6 +10,8 @@ import { VIA_TYPES, type ViaType } from '../via.ts';
 import type { FormField, SignInWay } from './protocol.ts';
 
 const MAX_URL = 2048;
+/** RFC 1929 counts them in one byte. */
+const MAX_SOCKS_BYTES = 255;
 
 /** Returns true for an IP address, and for a name that a URL can contain. */
 function isHost(value: string): boolean {
@@ -137,6 +139,12 @@ function via<const Types extends readonly [ViaType, ...ViaType[]]>(types: Types)
       if (value.host_keys?.length) refuse('host_keys', 'is for a jump host only');
       if (value.password !== undefined && value.username === null)
         refuse('username', 'is required for a password');
+      if (value.type === 'http' && value.username?.includes(':'))
+        refuse('username', 'must not contain a colon: an HTTP proxy ends the name there');
+      if (value.type === 'socks5')
+        for (const field of ['username', 'password'] as const)
+          if (Buffer.byteLength(value[field] ?? '') > MAX_SOCKS_BYTES)
+            refuse(field, `must have at most ${MAX_SOCKS_BYTES} bytes for a SOCKS5 proxy`);
     })
     .meta({ id: types.length > 2 ? 'ViaHop' : 'ViaProxy' })
     .nullable()

@@ -148,6 +148,10 @@ describeWithPostgres(`an endpoint behind a hop${whyNot ? ` (${whyNot})` : ''}`, 
     [{ type: 'http', private_key: CANARY }, 'via.private_key'],
     [{ type: 'http', username: null, password: CANARY }, 'via.username'],
     [{ type: 'socks5' }, 'via.password'],
+    // The proxy would get another user name or password than this.
+    [{ type: 'http', username: 'me:too', password: CANARY }, 'via.username'],
+    [{ type: 'socks5', username: 'é'.repeat(128), password: CANARY }, 'via.username'],
+    [{ type: 'socks5', password: 'x'.repeat(256) }, 'via.password'],
     [{ type: 'carrier-pigeon' }, 'via.type'],
     [{ type: 'http', host: 'a b', password: CANARY }, 'via.host'],
   ])('rejects %j at %s', async (changes, field) => {
