@@ -7,6 +7,7 @@ import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';
 import { copyLog } from '../processes/log-copy/copy-log.ts';
 import { followCopy } from '../processes/log-copy/follow-copy.ts';
+import { recordAccess } from './access.ts';
 import { note, print, printJson } from './output.ts';
 import { createProgressBar } from './progress.ts';
 import { withInstallation } from './session.ts';
@@ -24,6 +25,9 @@ export function addLogCopyCommand(log: Command): void {
     .action(({ to, switch: follow, json }: { to: string; switch?: boolean; json?: boolean }) =>
       withInstallation(async (installation) => {
         const copy = await openOther(installation, to);
+        // Before the locks: nothing may be appended to the log while the tables change over.
+        const data = { export: 'log', parameters: { to: withoutSecrets(to) } } as const;
+        await recordAccess(installation, { type: 'access.exported', data }, null);
         const bar = json ? null : createProgressBar();
         const started = performance.now();
         const run = () =>
@@ -51,6 +55,11 @@ export function addLogCopyCommand(log: Command): void {
           );
       }),
     );
+}
+
+/** Returns the scheme and the hosts of a URL. */
+function withoutSecrets(url: string): string {
+  return url.replace(/\/\/[^@/?]*@/, '//').replace(/\?.*/s, '');
 }
 
 /** Opens the engine that the installation does not use. */

@@ -90,7 +90,13 @@ describeWithPostgres('a copy of the log', () => {
     const cli = createCli(installation.environment);
     const { code, json, stderr } = await cli.run(['log', 'copy', '--to', server.url, '--json']);
     expect(code, stderr).toBe(0);
-    const { length } = await eventsIn(installation.store);
+    const events = await eventsIn(installation.store);
+    const { length } = events;
+    // A copy is an export of the log. Its record is in the copy, too.
+    expect(events.at(-1)).toMatchObject({
+      type: 'access.exported',
+      data: { export: 'log', parameters: { to: server.url.split('?')[0] } },
+    });
     expect(json()).toEqual([
       {
         ...{ events: length, appended: length, switched: false },
