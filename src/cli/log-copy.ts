@@ -59,7 +59,7 @@ export function addLogCopyCommand(log: Command): void {
 
 /** Returns the scheme and the hosts of a URL. */
 function withoutSecrets(url: string): string {
-  return url.replace(/\/\/[^@/?]*@/, '//').replace(/\?.*/s, '');
+  return url.replace(/\/\/[^/?]*@/, '//').replace(/\?.*/s, '');
 }
 
 /** Opens the engine that the installation does not use. */
