@@ -6,7 +6,11 @@ import { newId } from '../../domain/ids.ts';
 import type { Webhook } from '../../domain/webhook.ts';
 import { enqueue } from './delivery-table/insert.ts';
 import { deliveryOf } from './delivery-table/read.ts';
-import { scheduleAgain, scheduleFailedAgain } from './delivery-table/reschedule.ts';
+import {
+  scheduleAgain,
+  scheduleFailedAgain,
+  webhooksWithFailed,
+} from './delivery-table/reschedule.ts';
 
 /** A field that is null or missing matches all deliveries. */
 export interface DeliveryFilter {
@@ -33,22 +37,25 @@ export async function redeliver(
  * `webhook_disabled`.
  */
 export async function retryFailedDeliveries(
-  sql: Queryable,
+  sql: Sql,
   { webhook_id: webhookId, enabled }: Pick<Webhook, 'webhook_id' | 'enabled'>,
 ): Promise<number> {
   rejectDisabled(enabled, 'retry');
-  return scheduleFailedAgain(sql, { webhookId });
+  return scheduleFailedAgain(sql, webhookId);
 }
 
 /**
  * Schedules the failed deliveries of all enabled webhooks again: of an account, or of all accounts
  * if it is null. Returns the number of deliveries.
  */
-export function retryAllFailedDeliveries(
-  sql: Queryable,
+export async function retryAllFailedDeliveries(
+  sql: Sql,
   accountId: string | null,
 ): Promise<number> {
-  return scheduleFailedAgain(sql, { accountId });
+  let scheduled = 0;
+  for (const webhookId of await webhooksWithFailed(sql, accountId))
+    scheduled += await scheduleFailedAgain(sql, webhookId);
+  return scheduled;
 }
 
 /**

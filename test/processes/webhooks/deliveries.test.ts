@@ -20,6 +20,7 @@ import {
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { holdRows } from '../../support/row-locks.ts';
 import { until } from '../../support/transfers.ts';
 import {
   addDeliveries,
@@ -159,6 +160,30 @@ describeWithPostgres('deliveries', () => {
     await expect(redeliver(sql, { deliveryId: newId('dlv'), enabled: true })).rejects.toMatchObject(
       { code: 'not_found' },
     );
+  });
+
+  it('become pending again 5,000 at a time, so that millions do not take one transaction', async () => {
+    const { sql } = installation;
+    await addDeliveries(sql, 10_002, { webhookId: 'whk_many' });
+    const lock = await holdRows(
+      sql,
+      (tx) => tx`select from work.deliveries order by id desc limit 1 for update`,
+    );
+    const retried = retryFailedDeliveries(sql, { webhook_id: 'whk_many', enabled: true });
+    const pending = async () => {
+      const [row] = await sql<[{ rows: number }]>`
+        select count(*)::integer as rows from work.pending_deliveries`;
+      return row.rows;
+    };
+    try {
+      await until('it waits', async () => (await lock.waiting('work.deliveries')) > 0);
+      expect(await pending()).toBe(10_000);
+    } finally {
+      await lock.release();
+    }
+    expect(await retried).toBe(10_002);
+    expect(await pending()).toBe(10_002);
+    expect(await retryFailedDeliveries(sql, { webhook_id: 'whk_many', enabled: true })).toBe(0);
   });
 
   it('stay failed if their webhook is disabled: no process would send them', async () => {

@@ -4,8 +4,8 @@ const DELIVERED_KEPT = '7 days';
 /** For failed deliveries, which can be sent again, and for pending ones, counted from `due_at`. */
 const OTHERS_KEPT = '30 days';
 /**
- * Rows per statement of the purge, and of the end of a webhook. A larger statement would delay
- * deliveries.
+ * Rows per statement of the purge, of the end of a webhook, and of a retry of all that failed. A
+ * larger statement would delay deliveries.
  */
 export const CHANGED_AT_ONCE = 5_000;
 

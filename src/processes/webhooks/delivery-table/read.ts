@@ -79,7 +79,7 @@ function columns(sql: Queryable) {
     last_status_code, last_error`;
 }
 
-export function matching(
+function matching(
   sql: Queryable,
   { accountId = null, webhookId = null, status = null }: DeliveryFilter,
 ) {
