@@ -8,6 +8,7 @@ import { isAFolder, onPart, publish, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
+import { closeHandle, openHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
@@ -49,15 +50,18 @@ async function openPart(
     );
   }
   const opened = (handle: Buffer, resumedFrom: number) => {
-    // After an abort, no caller would close the file.
-    if (signal.aborted) throw abortError(signal, 'open');
+    if (signal.aborted) {
+      // No caller would close the file, and the connection stays open if other files use it.
+      closeHandle(connection, handle).catch(() => {});
+      throw abortError(signal, 'open');
+    }
     return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
   };
   const theirs = resume && join(dirname(path), (resume.state as PartState).part);
   if (theirs) await settle(namesOn(connection), asidePath(theirs), path);
   const taken = theirs && (await takeOver(connection, theirs, part));
   if (resume && taken && taken.size >= resume.bytes) {
-    return opened(await open(connection, part, 'r+'), resume.bytes);
+    return opened(await openHandle(connection, part, 'r+'), resume.bytes);
   }
   // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
   if (resume || !overwrite) return opened(await createPart(connection, part), 0);
@@ -81,7 +85,7 @@ async function createUnlessFolder(
   if (created.status === 'rejected') throw created.reason;
   // A server that does not say has the last word when the part gets its name.
   if (isFolder.status === 'fulfilled' && isFolder.value) {
-    await connection.request((sftp, done) => sftp.close(created.value, done));
+    await closeHandle(connection, created.value);
     await connection.request((sftp, done) => sftp.unlink(part, done));
     throw isAFolder(path, 'open');
   }
@@ -95,10 +99,6 @@ export function statOf(connection: Connection, path: string): Promise<Stats | nu
       if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) return null;
       throw error;
     });
-}
-
-function open(connection: Connection, path: string, flags: 'r+' | 'wx'): Promise<Buffer> {
-  return connection.request<Buffer>((sftp, done) => sftp.open(path, flags, done));
 }
 
 /**
@@ -125,13 +125,13 @@ async function takeOver(
  */
 async function createPart(connection: Connection, part: string): Promise<Buffer> {
   try {
-    return await open(connection, part, 'wx');
+    return await openHandle(connection, part, 'wx');
   } catch (error) {
     if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
     else if (await statOf(connection, part))
       await connection.request((sftp, done) => sftp.unlink(part, done));
     else throw error;
-    return open(connection, part, 'wx');
+    return openHandle(connection, part, 'wx');
   }
 }
 
@@ -175,7 +175,7 @@ function destinationFile(
     pool,
     lease,
     handle,
-    (other) => open(other, part, 'r+'),
+    (other) => openHandle(other, part, 'r+'),
     options,
   );
   const writes = new Set<Promise<void>>();
@@ -239,8 +239,8 @@ function destinationFile(
     },
     async openWritten() {
       try {
-        const opening = connection.request<Buffer>((sftp, done) => sftp.open(part, 'r', done));
-        const reading = await abortable(onPart(names, part, 'verify', opening), signal, 'verify');
+        const opening = openToRead(connection, part, signal, 'verify');
+        const reading = await onPart(names, part, 'verify', opening);
         const identity = { size, version: null };
         const borrowed = { connection, release: () => {}, abandon };
         return sourceFile(borrowed, {

@@ -5,6 +5,7 @@ import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { closeHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 
@@ -31,11 +32,9 @@ export async function openSource(
       lease = await pool.acquire(WHOLE, signal);
     }
     const { connection } = lease;
-    const opening = connection.request<Buffer>((sftp, done) => sftp.open(path, 'r', done));
-    const handle = await abortable(opening, signal, 'open');
     return sourceFile(lease, {
       path,
-      handle,
+      handle: await openToRead(connection, path, signal, 'open'),
       identity: identityOf(stats),
       modifiedAt: toUnixTime(stats.mtime),
       signal,
@@ -121,7 +120,7 @@ export function sourceFile(
     signal.removeEventListener('abort', abandon);
     if (reads.size > 0) lease.abandon();
     await Promise.allSettled(reads);
-    connection.request((sftp, done) => sftp.close(handle, done)).catch(() => {});
+    closeHandle(connection, handle).catch(() => {});
     lease.release();
   }
 

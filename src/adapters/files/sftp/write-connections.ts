@@ -1,6 +1,7 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
 import type { Connection } from './connection.ts';
+import { closeHandle } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, WHOLE } from './pool.ts';
 
@@ -87,9 +88,7 @@ export function createWriteConnections(
       noMore.abort(CLOSED);
       await added;
       await Promise.all(
-        connections.map(({ lease, handle }) =>
-          lease.connection.request((sftp, done) => sftp.close(handle, done)),
-        ),
+        connections.map(({ lease, handle }) => closeHandle(lease.connection, handle)),
       );
     },
     release() {

@@ -135,6 +135,17 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       (thrown: Error) => thrown,
     );
   const at = (name: string) => join(server.root, name);
+  /** Returns how many files below a folder are open, in all processes. */
+  async function openFiles(folder: string): Promise<number> {
+    const processes = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+    const targets = processes.map(async (pid) => {
+      const files = `/proc/${pid}/fd`;
+      const links = await readdir(files).catch(() => []);
+      return Promise.all(links.map((link) => readlink(join(files, link)).catch(() => '')));
+    });
+    const open = (await Promise.all(targets)).flat();
+    return open.filter((target) => target.startsWith(`${folder}/`)).length;
+  }
 
   describe('signing in', () => {
     test('works with an encrypted key and its passphrase', async () => {
@@ -635,6 +646,63 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
       await kept.read(0, new Uint8Array(MiB));
       await aborted.close();
+      await kept.close();
+    });
+
+    test.each<{
+      kind: string;
+      begin: (over: FileEndpoint, folder: string) => Promise<(signal: AbortSignal) => unknown>;
+    }>([
+      {
+        kind: 'source',
+        async begin(over, folder) {
+          await writeFile(join(folder, 'source'), 'content');
+          return (signal) => over.openSource(join(folder, 'source'), signal);
+        },
+      },
+      {
+        kind: 'destination',
+        begin: async (over, folder) => (signal) =>
+          over.openDestination(join(folder, 'new'), options(MiB, { signal })),
+      },
+    ])('keep no file open whose $kind was aborted while it was opened', async ({ kind, begin }) => {
+      const { proxy, over } = await proxied({ maxConnections: 1 });
+      const folder = at(`aborted-${kind}`);
+      await mkdir(folder);
+      await writeFile(at('kept'), 'content');
+      const kept = await over.openSource(at('kept'), never);
+      const start = await begin(over, folder);
+      const control = new AbortController();
+      const held = proxy.holdWhen(async () => (await openFiles(folder)) > 0, 'down');
+      const opening = errorOf(start(control.signal) as Promise<unknown>);
+      const release = await held;
+      control.abort();
+      expect(await opening).toMatchObject({ name: 'FileError' });
+      release();
+      await expect.poll(() => openFiles(folder)).toBe(0);
+      await kept.read(0, new Uint8Array(7));
+      await kept.close();
+    });
+
+    test('keep no part open whose reading was aborted while it was opened', async () => {
+      const { proxy, over } = await proxied({ maxConnections: 1 });
+      const folder = at('aborted-verification');
+      await mkdir(folder);
+      await writeFile(at('kept'), 'content');
+      const kept = await over.openSource(at('kept'), never);
+      const control = new AbortController();
+      const file = await over.openDestination(
+        join(folder, 'new'),
+        options(MiB, { signal: control.signal }),
+      );
+      const held = proxy.holdWhen(async () => (await openFiles(folder)) > 1, 'down');
+      const opening = errorOf(file.openWritten());
+      const release = await held;
+      control.abort();
+      expect(await opening).toMatchObject({ name: 'FileError' });
+      release();
+      await file.close();
+      await expect.poll(() => openFiles(folder)).toBe(0);
       await kept.close();
     });
 
