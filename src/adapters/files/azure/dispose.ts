@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { BlobGetPropertiesResponse } from '@azure/storage-blob';
 import { abortError } from '../abort.ts';
 import { isSame, namesIn, unclear } from '../dispose.ts';
@@ -36,9 +37,10 @@ async function disposeBlob(store: Store, path: string, options: DisposeOptions):
   if (source === null) {
     let movedAs: string | null = null;
     if (moveTo !== null)
-      for (const name of namesIn(path, transferId))
-        if ((await find(store, moveTo + name, signal))?.contentLength === identity.size)
-          movedAs = name;
+      for (const name of namesIn(path, transferId)) {
+        const there = await find(store, moveTo + name, signal);
+        if (isCopied(there) && there?.contentLength === identity.size) movedAs = name;
+      }
     return { outcome: 'gone', movedAs };
   }
   const found = describe(path, source).identity;
@@ -92,6 +94,10 @@ async function remove(
  * Copies a blob on the server, unless the name is taken. An interrupted call may have copied it: a
  * blob of the same size and MD5 has the same content. A copy without MD5 names the transfer in its
  * metadata. The service cannot add to the metadata of the source, so all of it is sent.
+ *
+ * Waits for a copy of the source that an interrupted call has left pending. It has no bytes until
+ * it ends, and would keep the name if the source were moved to another one. A copy that failed has
+ * none either, so it is replaced.
  */
 async function copyTo(
   store: Store,
@@ -100,15 +106,24 @@ async function copyTo(
   source: BlobGetPropertiesResponse,
   { identity, transferId, signal }: DisposeOptions,
 ): Promise<'new' | 'present' | 'taken'> {
-  const there = await find(store, target, signal);
-  if (there !== null) return isCopyOf(source, there, transferId) ? 'present' : 'taken';
+  const { url } = store.blob(name);
+  const isOurs = (blob: BlobGetPropertiesResponse | null) =>
+    blob?.copySource !== undefined && withoutQuery(blob.copySource) === withoutQuery(url);
+  let there = await find(store, target, signal);
+  while (there?.copyStatus === 'pending' && isOurs(there)) {
+    await sleep(COPY_POLL_MS, undefined, { signal });
+    there = await find(store, target, signal);
+  }
+  if (there !== null && isCopyOf(source, there, transferId)) return 'present';
+  const failed = isCopied(there) || !isOurs(there) ? null : there;
+  if (there !== null && failed === null) return 'taken';
   const mark = { metadata: { ...source.metadata, [MOVED_BY]: transferId } };
   try {
-    const poller = await store.blobOnce(target).beginCopyFromURL(store.blob(name).url, {
+    const poller = await store.blobOnce(target).beginCopyFromURL(url, {
       abortSignal: signal,
       intervalInMs: COPY_POLL_MS,
       ...(source.contentMD5 === undefined && mark),
-      conditions: { ifNoneMatch: '*' },
+      conditions: failed?.etag === undefined ? { ifNoneMatch: '*' } : { ifMatch: failed.etag },
       sourceConditions: { ifMatch: identity.version as string },
     });
     const { copyStatus = 'success' } = await poller.pollUntilDone();
@@ -121,12 +136,24 @@ async function copyTo(
   }
 }
 
+/** Returns false for a copy that is pending, failed or was aborted. Other blobs have no status. */
+function isCopied(blob: BlobGetPropertiesResponse | null): boolean {
+  return (blob?.copyStatus ?? 'success') === 'success';
+}
+
+/** The query of a URL may be a SAS. */
+function withoutQuery(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
+}
+
 function isCopyOf(
   source: BlobGetPropertiesResponse,
-  { contentLength, contentMD5, copyStatus = 'success', metadata }: BlobGetPropertiesResponse,
+  blob: BlobGetPropertiesResponse,
   transferId: string,
 ): boolean {
-  if (copyStatus !== 'success' || contentLength !== source.contentLength) return false;
+  const { contentLength, contentMD5, metadata } = blob;
+  if (!isCopied(blob) || contentLength !== source.contentLength) return false;
   if (source.contentMD5 === undefined) return metadata?.[MOVED_BY] === transferId;
   return contentMD5 !== undefined && Buffer.from(contentMD5).equals(source.contentMD5);
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { createAzureEndpoint } from '../../../../src/adapters/files/azure/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { options, upload } from '../contract.ts';
@@ -19,6 +19,9 @@ afterEach(async () => {
   for (const endpoint of open.splice(0)) await endpoint.close();
   for (const server of servers.splice(0)) server.close();
 });
+
+/** In the headers of an answer: the scheme, host and port of the server. */
+const ORIGIN = '{origin}';
 
 interface Answer {
   status: number;
@@ -40,23 +43,23 @@ async function answering(
       headers = {},
       body = '',
     } = answers[Math.min(asked.push(request), answers.length) - 1] as Answer;
-    const length = { 'content-length': Buffer.byteLength(body), ...headers };
+    const all = { 'content-length': Buffer.byteLength(body), ...headers };
+    for (const [name, value] of Object.entries(all))
+      response.setHeader(name, String(value).replace(ORIGIN, origin()));
     request
       .resume()
-      .on('end', () =>
-        response.writeHead(status, length).end(request.method === 'HEAD' ? '' : body),
-      );
+      .on('end', () => response.writeHead(status).end(request.method === 'HEAD' ? '' : body));
   }).listen(0, '127.0.0.1');
   servers.push(server);
   await once(server, 'listening');
-  const endpoint_url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const origin = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const endpoint = createAzureEndpoint({
     settings: {
       protocol: 'azure',
       account: 'account',
       container: 'container',
       prefix: '',
-      endpoint_url,
+      endpoint_url: `${origin()}/`,
       ca_pem: null,
     },
     credentials: { sas_token: 'sp=rcw&sig=canary' },
@@ -364,4 +367,80 @@ test('every name is requested as it is', async () => {
     decodeURIComponent(url.slice('/container/'.length, url.indexOf('?'))),
   );
   expect(paths).toEqual(names);
+});
+
+describe('a move that finds its copy', () => {
+  const MD5 = Buffer.alloc(16, 'sum').toString('base64');
+  const source: Answer = {
+    status: 200,
+    headers: { etag: '"1"', 'content-length': '7', 'content-md5': MD5 },
+  };
+  const missing = refusal(404, 'BlobNotFound', 'The specified blob does not exist.');
+  const deleted: Answer = { status: 202 };
+
+  /** Returns the properties of the copy in a state. It has bytes only if it has succeeded. */
+  const copyIn = (state: string, of = 'in/a.csv'): Answer => ({
+    status: 200,
+    headers: {
+      etag: '"2"',
+      'content-length': state === 'success' ? '7' : '0',
+      ...(state === 'success' && { 'content-md5': MD5 }),
+      'x-ms-copy-id': 'copy-1',
+      'x-ms-copy-status': state,
+      'x-ms-copy-source': `${ORIGIN}/container/${of}?sig=hidden`,
+    },
+  });
+
+  async function move(...answers: [Answer, ...Answer[]]) {
+    const { endpoint, asked } = await answering(...answers);
+    const disposed = await endpoint.dispose('in/a.csv', {
+      transferId: 'txr_1',
+      identity: { size: 7, version: '"1"' },
+      moveTo: 'done/',
+      signal: never,
+    });
+    const requests = asked.map(({ method, url = '' }) => `${method} ${url.split('?', 1)}`);
+    return { disposed, requests, asked };
+  }
+
+  test('pending waits for its end before it deletes the source', async () => {
+    const pending = copyIn('pending');
+    const { disposed, requests } = await move(source, pending, pending, copyIn('success'), deleted);
+    expect(disposed).toEqual({ outcome: 'moved', name: 'a.csv' });
+    expect(requests).toEqual([
+      'HEAD /container/in/a.csv',
+      ...Array(3).fill('HEAD /container/done/a.csv'),
+      'DELETE /container/in/a.csv',
+    ]);
+  });
+
+  test.each(['failed', 'aborted'])('%s replaces it', async (state) => {
+    const started: Answer = { status: 202, headers: { 'x-ms-copy-status': 'success' } };
+    const { disposed, requests, asked } = await move(source, copyIn(state), started, deleted);
+    expect(disposed).toEqual({ outcome: 'moved', name: 'a.csv' });
+    expect(requests).toEqual([
+      'HEAD /container/in/a.csv',
+      'HEAD /container/done/a.csv',
+      'PUT /container/done/a.csv',
+      'DELETE /container/in/a.csv',
+    ]);
+    expect(asked[2]?.headers).toMatchObject({ 'if-match': '"2"' });
+  });
+
+  test('of another blob takes another name, whatever its state', async () => {
+    const started: Answer = { status: 202, headers: { 'x-ms-copy-status': 'success' } };
+    for (const state of ['pending', 'failed']) {
+      const other = copyIn(state, 'in/b.csv');
+      const { disposed, requests } = await move(source, other, missing, started, deleted);
+      expect(disposed).toEqual({ outcome: 'moved', name: 'a.txr_1.csv' });
+      expect(requests.at(-1)).toBe('DELETE /container/in/a.csv');
+    }
+  });
+
+  test('pending of a source that another program deleted does not count as moved', async () => {
+    const unmoved = { outcome: 'gone', movedAs: null };
+    const pending = copyIn('pending');
+    const whole = { ...pending, headers: { ...pending.headers, 'content-length': '7' } };
+    expect((await move(missing, whole, missing)).disposed).toEqual(unmoved);
+  });
 });
