@@ -100,7 +100,7 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
 
   new Gauge({
     name: 'waybill_webhook_backlog',
-    help: 'Deliveries that are due and not yet delivered, without those of disabled webhooks',
+    help: 'Deliveries that are due, counted to 100,000, without those of disabled webhooks',
     registers,
     async collect() {
       this.set(await countDueDeliveries(sql));

@@ -14,6 +14,7 @@ import {
 import { enqueue, enqueueAgain } from '../../../src/processes/webhooks/delivery-table/insert.ts';
 import { purgeDeliveries } from '../../../src/processes/webhooks/delivery-table/purge.ts';
 import {
+  countDueDeliveries,
   getDelivery,
   listDeliveries,
 } from '../../../src/processes/webhooks/delivery-table/read.ts';
@@ -121,6 +122,24 @@ describeWithPostgres('deliveries', () => {
     expect(await page(9_999)).toEqual([2, 10_000, true]);
     expect(await page(10_000)).toEqual([2, 10_000, false]);
     expect(await page(10_002)).toEqual([0, 10_000, false]);
+  });
+
+  it('that are due are counted to 100,000, without those of disabled webhooks', async () => {
+    const { sql } = installation;
+    const enabled = await addWebhook(installation, URL, ['transfer.failed']);
+    const disabled = await addWebhook(installation, URL, ['transfer.failed']);
+    await updateWebhook(installation.commands, disabled, { enabled: false }, CAUSE);
+    await runOutbox(installation);
+    const add = (first: number, last: number, webhookId: string, dueIn = '0') => sql`
+      insert into work.pending_deliveries (delivery_id, webhook_id, event_id, due_at)
+      select 'dlv_' || n, ${webhookId}, 'evt_' || n, now() + ${dueIn}::interval
+        from generate_series(${first}::integer, ${last}::integer) n`;
+    await add(1, 10, disabled);
+    await add(11, 12, enabled, '1 hour');
+    await add(13, 15, enabled);
+    expect(await countDueDeliveries(sql)).toBe(3);
+    await add(16, 100_020, enabled);
+    expect(await countDueDeliveries(sql)).toBe(100_000);
   });
 
   it('of an account with few are found without a scan of those of other accounts', async () => {

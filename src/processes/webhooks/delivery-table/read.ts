@@ -8,6 +8,8 @@ import type {
 import type { DeliveryFilter } from '../deliveries.ts';
 import { followedWebhooks } from '../followed-webhooks.ts';
 
+const DUE_COUNTED_TO = 100_000;
+
 /** Returns deliveries, newest first, whether more follow, and the total, counted to 10,000. */
 export async function listDeliveries(
   sql: Queryable,
@@ -61,12 +63,18 @@ export async function deliveryOf(
   return row?.id ?? null;
 }
 
-/** Returns the number of deliveries that are due, without those of disabled webhooks. */
+/**
+ * Returns the number of deliveries that are due, without those of disabled webhooks. Counts to
+ * 100,000: every process is asked at each scrape, and while a receiver is down, millions are due.
+ */
 export async function countDueDeliveries(sql: Sql): Promise<number> {
   const [row] = await sql<[{ waiting: number }]>`
     select count(*)::integer as waiting
-      from work.pending_deliveries p join (${followedWebhooks(sql)}) w using (webhook_id)
-     where p.due_at <= now() and w.live`;
+      from (select from (${followedWebhooks(sql)}) w
+             cross join lateral (
+               select from work.pending_deliveries p
+                where p.webhook_id = w.webhook_id and p.due_at <= now() limit ${DUE_COUNTED_TO}) due
+             where w.live limit ${DUE_COUNTED_TO}) counted`;
   return row.waiting;
 }
 
