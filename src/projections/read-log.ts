@@ -50,9 +50,11 @@ export async function* readLog(
   });
   try {
     for await (const batch of readAhead(subscription)) {
+      const isEnd = batch.position >= until;
       const events = batch.events.filter(({ position }) => position <= until);
-      yield { ...batch, events };
-      if (batch.position >= until) return;
+      // A log that grows has later events in the last batch: the caller has not read those.
+      yield { ...batch, events, position: isEnd ? until : batch.position };
+      if (isEnd) return;
     }
   } finally {
     done.abort();

@@ -43,6 +43,15 @@ describeWithPostgres('a slice of the log', () => {
     return revisions;
   }
 
+  it('ends with its last position, even if the batch that was read has later events', async () => {
+    const until = positions[120] as bigint;
+    const slice = { from: positions[119] as bigint, until };
+    const batches: [number, bigint][] = [];
+    for await (const { events, position } of readLog(store, slice))
+      batches.push([events.length, position]);
+    expect(batches).toEqual([[2, until]]);
+  });
+
   it('of one stream has all of its events in order, however many there are', async () => {
     const all = Array.from({ length: LENGTH }, (_, revision) => revision);
     expect(await revisionsOf({ from: null, stream: STREAM })).toEqual(all);

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
 import { originOf } from '../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import { parseStream } from '../../../src/domain/streams.ts';
 import type { Fault } from '../../../src/processes/verification/fault.ts';
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';
@@ -13,6 +15,7 @@ import {
   verifyLog,
 } from '../../../src/processes/verification/verify-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
+import { CAUSE, submit } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { openEmbedded, type Tampered } from './tamper/engines.ts';
 import { writeSmallLog } from './tamper/small-log.ts';
@@ -20,11 +23,12 @@ import { writeSmallLog } from './tamper/small-log.ts';
 describeWithPostgres('the verification of a log', () => {
   let tampered: Tampered;
   let original: StoredEvent[];
+  let open: string;
 
   beforeAll(async () => {
     tampered = await openEmbedded();
     const { installation } = tampered;
-    await writeSmallLog(installation);
+    open = parseStream((await writeSmallLog(installation)).open).id;
     for (const projection of ['transfers', 'proof'] as const)
       await installation.commands.catchUp(projection);
     original = [];
@@ -40,8 +44,11 @@ describeWithPostgres('the verification of a log', () => {
     return { source: `${size}.txt`, origin, size, root: tree.root() };
   }
 
-  async function verify(options: Partial<VerificationOptions> = {}) {
-    const { store, patient, logId } = tampered.installation;
+  async function verify(
+    options: Partial<VerificationOptions> = {},
+    store = tampered.installation.store,
+  ) {
+    const { patient, logId } = tampered.installation;
     const faults: Fault[] = [];
     const verdict = await verifyLog(
       { store, sql: patient, logId, comparesApi: true },
@@ -226,5 +233,30 @@ describeWithPostgres('the verification of a log', () => {
     await sql`update read.transfers t set state = k.state from kept_states k
                where t.transfer_id = k.transfer_id`;
     expect((await verify()).problems).toEqual([]);
+  });
+
+  it('says nothing about what happens while it reads the log', async () => {
+    const { installation } = tampered;
+    const { store, commands } = installation;
+    const states: VerificationState[] = [];
+    const growing: typeof store = {
+      ...store,
+      async *subscribe(options) {
+        await startTransfer(
+          commands,
+          open,
+          { claimId: 'clm_1', source: null, destination: null },
+          CAUSE,
+        );
+        await submit(installation, 'sftp://from/later', 's3://archive/');
+        await commands.catchUp('transfers');
+        yield* store.subscribe(options);
+      },
+    };
+    const save = async (state: () => VerificationState) => void states.push(state());
+    const verdict = await verify({ save }, growing);
+    expect(verdict).toMatchObject({ problems: [], events: original.length });
+    const resume = states.at(-1) as VerificationState;
+    expect(await verify({ resume })).toMatchObject({ problems: [], events: original.length + 2 });
   });
 });
