@@ -15,12 +15,13 @@ const SILENT_MS = 10_000;
 
 /**
  * Returns true if a consumer has processed all of its events that the log holds now, in any
- * process. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
+ * process. It is enough that it has passed `end`: a log that grows all the time always holds one
+ * more. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
  */
 export async function isCaughtUp(
   { store, sql }: ConsumerDeps,
   { name, table, streams }: Consumer,
-  signal?: AbortSignal,
+  { signal, end = null }: { signal?: AbortSignal; end?: bigint | null } = {},
 ): Promise<boolean> {
   const checkpoint = await loadCheckpoint(sql, table, name);
   if (!checkpoint) return false;
@@ -33,7 +34,7 @@ export async function isCaughtUp(
       batchSize: 1,
       streams,
     })) {
-      if (events.length > 0) return false;
+      if (events.length > 0) return end !== null && checkpoint.position >= end;
       if (caughtUp) return true;
       limit.extend();
     }

@@ -7,9 +7,9 @@ const LOOK_MS = 250;
 const ANSWER_WITHIN_MS = 5_000;
 
 /**
- * Waits until a consumer, in any process, has processed everything that the log holds, or until the
- * signal aborts. A read model that is being filled from the start shows an old state until then.
- * With `orByOurselves` it runs the consumer itself if no process does.
+ * Waits until a consumer, in any process, has processed everything that the log holds now, or until
+ * the signal aborts. A read model that is being filled from the start shows an old state until
+ * then. With `orByOurselves` it runs the consumer itself if no process does.
  */
 export async function untilCaughtUp(
   deps: ConsumerDeps,
@@ -17,9 +17,14 @@ export async function untilCaughtUp(
   signal: AbortSignal,
   { orByOurselves = false } = {},
 ): Promise<void> {
+  let end: bigint | null = null;
+  async function isDone(within: AbortSignal): Promise<boolean> {
+    end ??= await deps.store.head();
+    return isCaughtUp(deps, consumer, { signal: within, end });
+  }
+
   for (let logged = false; !signal.aborted; logged = true) {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]);
-    const asked = isCaughtUp(deps, consumer, within);
+    const asked = isDone(AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]));
     const caughtUp = withTimeout(ANSWER_WITHIN_MS, asked, Error, signal);
     if (await caughtUp.catch(() => false)) return;
     if (orByOurselves) await catchUpIfIdle(deps, consumer, signal).catch(() => undefined);

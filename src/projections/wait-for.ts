@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../adapters/postgres/listen.ts';
+import { unlessStopped } from '../concurrency/unless-stopped.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
@@ -144,8 +145,9 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       const consumer = projectionConsumer(PROJECTIONS[name]);
       const stop = AbortSignal.any([closing.signal, AbortSignal.timeout(GIVE_UP_MS)]);
       try {
+        const end = await unlessStopped(deps.store.head(), stop, 0);
         while (!stop.aborted) {
-          if (await isCaughtUp(deps, consumer, stop)) return true;
+          if (await isCaughtUp(deps, consumer, { signal: stop, end })) return true;
           await catchUpIfIdle(deps, consumer, stop);
           await sleep(CATCH_UP_MS);
         }

@@ -8,6 +8,7 @@ import { startService } from '../../src/service.ts';
 import { createStartUp } from '../../src/start-up.ts';
 import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
+import { appendTransfer } from '../support/webhooks.ts';
 
 describeWithPostgres('a wait for a log that takes long to read', () => {
   let installation: TestInstallation;
@@ -46,5 +47,22 @@ describeWithPostgres('a wait for a log that takes long to read', () => {
     await expect(Promise.race([starting, late()])).rejects.toThrow(
       expect.objectContaining({ name: 'TimeoutError' }),
     );
+  });
+
+  it('ends with the log as it was at its begin, if it grows all the time', async () => {
+    const growing: EventStore = {
+      ...installation.store,
+      async *subscribe(options) {
+        await appendTransfer(installation.store, []);
+        yield* installation.store.subscribe(options);
+      },
+    };
+    const waiting = untilCaughtUp(
+      { ...installation, store: growing },
+      projectionConsumer(PROJECTIONS.proof),
+      AbortSignal.timeout(30_000),
+      { orByOurselves: true },
+    );
+    expect(await Promise.race([waiting.then(() => 'caught up'), late()])).toBe('caught up');
   });
 });

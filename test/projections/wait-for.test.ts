@@ -7,6 +7,7 @@ import { type Installation, openInstallation } from '../../src/installation.ts';
 import { listKeys } from '../../src/projections/catalog/queries.ts';
 import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { createProjectionWaiter } from '../../src/projections/wait-for.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
@@ -97,6 +98,22 @@ describeWithPostgres('waiting for a projection', () => {
     undo.push(() => held.release());
     await write();
     expect(await here.waiter.catchUp('catalog')).toBe(false);
+  });
+
+  it('catches up with the log as it is at the call, if it grows all the time', async () => {
+    const { store } = here;
+    const growing: typeof store = {
+      ...store,
+      async *subscribe(options) {
+        await write();
+        yield* store.subscribe(options);
+      },
+    };
+    const waiter = createProjectionWaiter({ ...here, sql: here.derived, store: growing });
+    undo.push(() => waiter.close());
+    const { id } = await write();
+    expect(await waiter.catchUp('catalog')).toBe(true);
+    expect(await shown(id)).toBe(true);
   });
 
   it.each(['here', 'elsewhere'])('follows a projector %s', async (where) => {

@@ -78,7 +78,8 @@ function stepsOf(deps: HousekeepingDeps): Record<string, (stop: AbortSignal) => 
 async function sweepVault(deps: HousekeepingDeps, stop: AbortSignal): Promise<void> {
   // A catalog that is being filled names no record yet. The sweep would delete every record for
   // good.
-  if (!(await isCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), stop))) return;
+  const catalog = projectionConsumer(PROJECTIONS.catalog);
+  if (!(await isCaughtUp(deps, catalog, { signal: stop }))) return;
   const signingKey = await loadSigningKey(deps.store);
   await deps.vault.sweep(async (recordIds) => [
     ...(signingKey ? [signingKey.key_record] : []),

@@ -40,7 +40,7 @@ describeWithPostgres('a service whose event store does not answer', () => {
 
   it('stops that wait on request', async () => {
     log.stop();
-    const asked = isCaughtUp(installation, catalog, AbortSignal.timeout(500));
+    const asked = isCaughtUp(installation, catalog, { signal: AbortSignal.timeout(500) });
     const late = sleep(3_000, 'no answer');
     expect(await Promise.race([asked, late])).toBe(false);
   });
