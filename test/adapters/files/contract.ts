@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type {
@@ -420,6 +421,27 @@ export function describeFileEndpoint(
         endpoint.openSource(fixture.path('aborted'), control.signal),
       ).rejects.toMatchObject({ name: 'FileError' });
       expect((await download(endpoint, fixture.path('aborted'))).length).toBe(8 << 20);
+    });
+
+    test('no call leaves a listener on its signal, which may be that of the process', async () => {
+      const { signal } = new AbortController();
+      const path = fixture.path('listeners/file');
+      await upload(endpoint, path, Buffer.from('content'), { signal });
+      const file = await endpoint.openSource(path, signal);
+      await file.stat();
+      await file.close();
+      const { identity } = file;
+      await endpoint.list(fixture.path('listeners'), signal);
+      await endpoint.probe(signal);
+      const options = { transferId: newId('txr'), signal };
+      await endpoint.removeLeftovers(path, { ...options, resume: null });
+      await endpoint.dispose(path, {
+        ...options,
+        identity,
+        moveTo: fixture.path('listeners/done/'),
+      });
+      await endpoint.remove(fixture.path('listeners/done/file'), signal);
+      expect(getEventListeners(signal, 'abort')).toEqual([]);
     });
 
     test('the leftovers of an aborted upload can still be removed', async () => {
