@@ -22,6 +22,9 @@ const WEIGHT = 1 / 8;
 /** A webhook with this share of failed attempts counts as down. A new webhook starts with it. */
 const DOWN = 1 / 2;
 
+/** A webhook without requests for this long is forgotten, and then counts as new. */
+const FORGOTTEN_AFTER_MS = 60 * 60_000;
+
 /** How many deliveries may be claimed now. */
 export interface Capacity {
   /** For all webhooks that answer. */
@@ -120,6 +123,13 @@ export function createConcurrencyLimits<Work>({
     return failing < DOWN && tookMs < QUICK_MS ? limit * CLAIMS_PER_PLACE : limit;
   }
 
+  /** Otherwise, a process would send every webhook that it has ever known with each claim. */
+  function forgetIdle(): void {
+    const since = performance.now() - FORGOTTEN_AFTER_MS;
+    for (const [webhookId, { underWay, waiting, activeAt }] of limits)
+      if (underWay === 0 && waiting.length === 0 && activeAt < since) limits.delete(webhookId);
+  }
+
   async function run(webhook: Limit<Work>, work: Work): Promise<void> {
     if (webhook.underWay++ === 0) webhook.activeAt = performance.now();
     const done = await begin(work);
@@ -150,6 +160,7 @@ export function createConcurrencyLimits<Work>({
 
   return {
     capacity() {
+      forgetIdle();
       const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
       const webhooks = new Map<string, { free: number; healthy: boolean }>();
       for (const [webhookId, webhook] of limits) {

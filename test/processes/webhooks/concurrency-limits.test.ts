@@ -154,3 +154,15 @@ it('concurrency limits know which webhooks answer soon', async () => {
   }
   expect(soon()).toBe(false);
 });
+
+it('concurrency limits forget webhooks without requests for an hour: most were removed', async () => {
+  enter(1, 'whk_removed');
+  enter(1, 'whk_hangs');
+  underWay.shift()?.end({ delivered: true, tookMs: 10 });
+  await new Promise((resolve) => setImmediate(resolve));
+  const known = () => [...limits.capacity().webhooks.keys()];
+  vi.advanceTimersByTime(59 * 60_000);
+  expect(known()).toEqual(['whk_removed', 'whk_hangs']);
+  vi.advanceTimersByTime(2 * 60_000);
+  expect(known()).toEqual(['whk_hangs']);
+});
