@@ -14,6 +14,8 @@ export interface LentEndpoint {
 
 export interface EndpointPool {
   lend(configured: ConfiguredEndpoint): Promise<LentEndpoint>;
+  /** Closes endpoints that are not among the configured ones, each after its last use. */
+  closeRemoved(configured: readonly Pick<ConfiguredEndpoint, 'endpoint_id'>[]): void;
   /** Returns the number of open connections, by endpoint name. Leaves out those that fail. */
   connections(): Promise<Map<string, number>>;
   /** Returns the host keys that servers announced, of the endpoints lent since the last call. */
@@ -105,6 +107,14 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
       } catch (error) {
         release();
         throw error;
+      }
+    },
+    closeRemoved(configured) {
+      const ids = new Set(configured.map(({ endpoint_id }) => endpoint_id));
+      for (const [id, entry] of entries) {
+        if (ids.has(id)) continue;
+        entries.delete(id);
+        retire(entry);
       }
     },
     async connections() {

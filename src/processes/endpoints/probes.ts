@@ -82,7 +82,9 @@ async function probeAll(
   const catalog = createCatalogReader(deps);
   const schedule = createSchedule(everyMs, await probedBefore(deps));
   while (!signal.aborted) {
-    schedule.update(await catalog());
+    const endpoints = await catalog();
+    schedule.update(endpoints);
+    pool.closeRemoved(endpoints);
     for (const configured of schedule.due((id) => underway.has(id))) {
       if (underway.size >= AT_ONCE) await Promise.race(underway.values());
       if (signal.aborted) break;

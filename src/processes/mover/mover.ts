@@ -188,6 +188,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     if (claims.length === 0) return 0;
     const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
     const catalog = await untilAnswered(loadCatalog, within);
+    for (const pool of [sources, destinations]) pool.closeRemoved(catalog.endpoints);
     for (const claim of claims) {
       const attempt = beginAttempt(attemptDeps, claim, catalog);
       attempts.set(claim.claimId, { attempt, startedAt, renewedAt: startedAt });

@@ -32,6 +32,7 @@ function writeTo(
     {
       lend: async () => ({ endpoint, release() {} }),
       connections: async () => new Map(),
+      closeRemoved: () => undefined,
       announcedHostKeys: async () => [],
       close: async () => {},
     },

@@ -93,3 +93,27 @@ test('an endpoint that cannot tell its connections hides those of no other', asy
   expect([...(await pool.connections())]).toEqual([['bank', 3]]);
   await pool.close();
 });
+
+test('an endpoint that was removed is closed after its last use, with its credentials', async () => {
+  const closed: string[] = [];
+  const pool = createEndpointPool({
+    vault: { open: async <T>() => ({ password: 'a password' }) as T },
+    open: ({ name }) =>
+      ({
+        connections: async () => 0,
+        close: async () => void closed.push(name),
+      }) as unknown as FileEndpoint,
+  });
+  const configured = ['kept', 'idle', 'used'].map((name) => ({
+    ...endpointConfigured({ endpoint_id: `end_${name}`, name }),
+    ...STATE,
+  }));
+  const lent = await Promise.all(configured.map((endpoint) => pool.lend(endpoint)));
+  for (const { release } of lent.slice(0, 2)) release();
+  pool.closeRemoved(configured.slice(0, 1));
+  expect([...(await pool.connections()).keys()]).toEqual(['kept']);
+  await vi.waitFor(() => expect(closed).toEqual(['idle']));
+  lent[2]?.release();
+  await vi.waitFor(() => expect(closed).toEqual(['idle', 'used']));
+  await pool.close();
+});
