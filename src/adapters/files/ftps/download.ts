@@ -1,5 +1,6 @@
 import { FileError } from '../port.ts';
-import type { Connection, Transfer } from './connection.ts';
+import type { Connection } from './connection.ts';
+import type { DataConnection } from './data-connection.ts';
 import { isRefusal } from './errors.ts';
 import { createIncoming, type Incoming } from './incoming.ts';
 
@@ -44,7 +45,7 @@ async function begin(connection: Connection, path: string, offset: number): Prom
   const commands = offset > 0 ? [`REST ${offset}`, `RETR ${path}`] : [`RETR ${path}`];
   return download(
     connection,
-    await connection.transfer(commands, { onread: incoming.onread }),
+    await connection.openDataConnection(commands, { onread: incoming.onread }),
     incoming,
     path,
     offset,
@@ -53,7 +54,7 @@ async function begin(connection: Connection, path: string, offset: number): Prom
 
 function download(
   connection: Connection,
-  { socket, ended, broken }: Transfer,
+  { socket, ended, broken }: DataConnection,
   incoming: Incoming,
   path: string,
   offset: number,

@@ -2,17 +2,13 @@ import type { ConnectionOptions } from 'node:tls';
 import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
-import {
-  type FtpsCredentials,
-  type FtpsTimeouts,
-  openConnection,
-  presentedCertificate,
-} from './connection.ts';
+import type { FtpsTimeouts } from './connection.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { list } from './listing.ts';
 import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
+import { type FtpsCredentials, openConnection, presentedCertificate } from './sign-in.ts';
 import { openSource } from './source.ts';
 
 export interface FtpsEndpointOptions {

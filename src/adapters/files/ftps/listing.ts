@@ -56,7 +56,7 @@ function withoutBreaks(listing: string, entry: RegExp): string {
 }
 
 async function textOf(connection: Connection, command: string): Promise<string> {
-  const { socket, ended, broken } = await connection.transfer([command]);
+  const { socket, ended, broken } = await connection.openDataConnection([command]);
   const pieces: Buffer[] = [];
   let bytes = 0;
   socket.setTimeout(connection.stallMs);

@@ -1,4 +1,5 @@
-import type { Connection, TransferOptions } from './connection.ts';
+import type { Connection } from './connection.ts';
+import type { DataConnectionOptions } from './data-connection.ts';
 
 /** An upload that is under way. */
 export interface Upload {
@@ -20,9 +21,9 @@ const STALLS_TO_FINISH = 5;
 export async function startUpload(
   connection: Connection,
   commands: string[],
-  objection?: TransferOptions['objection'],
+  objection?: DataConnectionOptions['objection'],
 ): Promise<Upload> {
-  const { socket, ended, broken } = await connection.transfer(commands, { objection });
+  const { socket, ended, broken } = await connection.openDataConnection(commands, { objection });
   socket.resume();
 
   function send(slice: Uint8Array): Promise<void> {
