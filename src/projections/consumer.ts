@@ -284,7 +284,7 @@ async function consume(
         ahead = prepared.ahead ?? false;
         gather = prepared.gatherMs ?? gatherMs;
         const before = saving;
-        before.catch(() => prepared.settled?.(false));
+        before.catch(() => prepared.afterSave?.(false));
         inTurn(prepared.save);
         // One batch is prepared while another one is saved, and no more.
         await before;

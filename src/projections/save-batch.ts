@@ -29,7 +29,7 @@ export type PreparedBatch = (
    * Called once: the batch was saved, or that failed. Then its events come again, unless only the
    * answer of Postgres was lost.
    */
-  settled?(saved: boolean): void;
+  afterSave?(saved: boolean): void;
   /** In place of the consumer's own `gatherMs`. */
   gatherMs?: number;
 };
@@ -58,7 +58,7 @@ export async function prepareBatch(
         await saveBatch(sql, move, prepared);
         saved = true;
       } finally {
-        prepared.settled?.(saved);
+        prepared.afterSave?.(saved);
       }
     },
   };

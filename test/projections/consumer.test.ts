@@ -296,7 +296,7 @@ describeWithPostgres('a consumer of the log', () => {
             apply: async (tx) => {
               await tx`insert into public.seen values (${name}, ${name}, ${revision})`;
             },
-            settled: (saved) => steps.push(`${saved ? 'saved' : 'lost'} ${revision}`),
+            afterSave: (saved) => steps.push(`${saved ? 'saved' : 'lost'} ${revision}`),
           };
         },
       };

@@ -118,7 +118,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
 
   function begin(claimed: Claimed): Promise<Done | null> {
     const attempted = attempt(claimed).catch((error: unknown) => {
-      claimed.first?.release();
+      claimed.first?.attemptAbandoned();
       if (!closed) {
         logger.error(
           { err: error, delivery_id: claimed.id },
@@ -130,20 +130,20 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
     underWay.set(claimed, attempted);
     return attempted.finally(() => {
       underWay.delete(claimed);
-      claimed.first?.over();
+      claimed.first?.claimEnded();
     });
   }
 
   /**
    * Makes and records an attempt. It occupies its place until it is recorded or in the batch that
    * records it. So a crash can duplicate at most as many deliveries as a webhook has places, and
-   * those of the two batches of the outbox that were not stored.
+   * those of the two batches of the outbox that were not saved.
    */
   async function attempt(claimed: Claimed): Promise<Done | null> {
     const { url, event_id, body, claimedAt, claimedMark, first } = claimed;
     const startMark = performance.now();
     const waited = startMark - claimedMark;
-    if (waited > BEGUN_WITHIN_MS || first?.isLost()) {
+    if (waited > BEGUN_WITHIN_MS || first?.isBatchLost()) {
       await release([claimed]);
       return null;
     }
@@ -167,18 +167,18 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
   }
 
   async function save({ first }: Claimed, attempt: Attempt): Promise<void> {
-    if (first?.end(attempt)) return;
-    // Also if it seems not to be stored: the answer of Postgres may have been lost.
-    await first?.settled;
+    if (first?.attemptEnded(attempt)) return;
+    // Also if it seems not to be saved: the answer of Postgres may have been lost.
+    await first?.saveEnded;
     await record(attempt);
   }
 
   /** Releases claims. If that fails, their leases expire. */
   async function release(claimed: Claimed[]): Promise<void> {
-    const stored = claimed.filter(({ first }) => !first?.release());
-    await Promise.all(stored.map(({ first }) => first?.settled));
-    if (stored.length > 0) await releaseClaims(sql, stored).catch(() => undefined);
-    for (const { first } of stored) first?.over();
+    const saved = claimed.filter(({ first }) => !first?.attemptAbandoned());
+    await Promise.all(saved.map(({ first }) => first?.saveEnded));
+    if (saved.length > 0) await releaseClaims(sql, saved).catch(() => undefined);
+    for (const { first } of saved) first?.claimEnded();
   }
 
   function onNews(): void {

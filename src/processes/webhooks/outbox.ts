@@ -6,7 +6,7 @@
  * A batch changes deliveries, webhooks and the checkpoint in one transaction, so a crash repeats the
  * whole batch or nothing. Deliverers (deliverer.ts) claim the rows, sign and send them, and record
  * the attempts. The deliverer of the same process attempts deliveries to quick webhooks before the
- * batch is stored (first-attempts.ts). A delivery that ends at once is then one row, written once.
+ * batch is saved (first-attempts.ts). A delivery that ends at once is then one row, written once.
  *
  * It folds the webhooks itself, into `work.outbox_webhooks`, and does not read the catalog: each
  * event then meets the webhooks as they were at its place in the log, at any reading speed.
@@ -100,7 +100,7 @@ export function createOutboxConsumer(
             await endDeliveriesOfRemoved(tx, events);
           },
         };
-      const { ready, rows, settled } = await attemptFirst(deliveries, webhooksOf(candidates));
+      const { ready, rows, afterSave } = await attemptFirst(deliveries, webhooksOf(candidates));
       return {
         ready,
         writes: (tx) => tx`${savedHours(tx, hours)} ${insertedDeliveries(tx, rows())}`,
@@ -108,7 +108,7 @@ export function createOutboxConsumer(
           await saveHours(tx, hours);
           await insertMissing(tx, rows());
         },
-        settled,
+        afterSave,
         ahead: true,
       };
     },

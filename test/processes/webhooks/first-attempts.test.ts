@@ -7,9 +7,9 @@ import { newId } from '../../../src/domain/ids.ts';
 import type { Webhook } from '../../../src/domain/webhook.ts';
 import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
 import {
+  type AttemptedBatch,
   type Claimed,
   createFirstAttempts,
-  type FirstAttempts,
 } from '../../../src/processes/webhooks/first-attempts.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
 import { type Consumer, runConsumer } from '../../../src/projections/consumer.ts';
@@ -271,7 +271,7 @@ describeWithPostgres('first attempts', () => {
   describe('offered to the deliverer', () => {
     let added: Claimed[];
     let places: number;
-    let offer: (...transfers: string[]) => Promise<FirstAttempts>;
+    let offer: (...transfers: string[]) => Promise<AttemptedBatch>;
     beforeEach(async () => {
       added = [];
       places = 256;
@@ -300,7 +300,7 @@ describeWithPostgres('first attempts', () => {
           })),
           new Map([[webhookId, webhook]]),
         );
-      (await offer()).settled(true);
+      (await offer()).afterSave(true);
     });
 
     it('are as many as it has places, twice if it is prompt', async () => {
@@ -312,11 +312,11 @@ describeWithPostgres('first attempts', () => {
 
     it('stand back while released work waits for its row', async () => {
       const first = await offer('txr_1');
-      added[0]?.first?.release();
+      added[0]?.first?.attemptAbandoned();
       const second = await offer('txr_1');
       first.rows();
-      first.settled(true);
-      second.settled(true);
+      first.afterSave(true);
+      second.afterSave(true);
       expect(added).toHaveLength(1);
       await offer('txr_1');
       expect(added).toHaveLength(2);
@@ -325,7 +325,7 @@ describeWithPostgres('first attempts', () => {
     it('stand back for work that is released while they are prepared', async () => {
       await offer('txr_1');
       const second = offer('txr_1');
-      added[0]?.first?.release();
+      added[0]?.first?.attemptAbandoned();
       expect((await second).rows()[0]?.claim_id).toBeNull();
       expect(added).toHaveLength(1);
     });
@@ -333,19 +333,19 @@ describeWithPostgres('first attempts', () => {
     it('stand back for work that is released after its row has left', async () => {
       const first = await offer('txr_1');
       first.rows();
-      expect(added[0]?.first?.release()).toBe(false);
-      (await offer('txr_1')).settled(true);
-      first.settled(true);
+      expect(added[0]?.first?.attemptAbandoned()).toBe(false);
+      (await offer('txr_1')).afterSave(true);
+      first.afterSave(true);
       expect(added).toHaveLength(1);
-      added[0]?.first?.over();
+      added[0]?.first?.claimEnded();
       await offer('txr_1');
       expect(added).toHaveLength(2);
     });
 
     it('are lost with a batch that is not stored', async () => {
-      const { settled } = await offer('txr_1');
-      settled(false);
-      expect(added[0]?.first?.isLost()).toBe(true);
+      const { afterSave } = await offer('txr_1');
+      afterSave(false);
+      expect(added[0]?.first?.isBatchLost()).toBe(true);
       await offer('txr_2');
       expect(added).toHaveLength(1);
     });
