@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { deliveryAdministration } from './delivery-routes.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { endpointRoutes } from './endpoint-routes.ts';
 import { keyRoutes } from './key-routes.ts';
@@ -14,6 +15,7 @@ export function administrationRoutes(deps: AdministrationDeps): FastifyPluginAsy
     app.addHook('preClose', async () => closing.abort());
     await app.register(endpointRoutes(deps));
     await app.register(keyRoutes(deps));
+    await app.register(deliveryAdministration(deps));
     const live = { ...deps, closing: closing.signal };
     await app.register(transferAdministration(live));
     await app.register(projectionRoutes(live));

@@ -1,26 +1,10 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { webhookParams } from '../../contract/webhooks/requests.ts';
-import { DomainError, notFound } from '../../domain/errors.ts';
-import { isId, newId } from '../../domain/ids.ts';
-import { lastRequest } from '../../processes/webhooks/attempt-request.ts';
-import {
-  type DeliveryFilter,
-  ping,
-  redeliver,
-  retryAllFailedDeliveries,
-  retryFailedDeliveries,
-} from '../../processes/webhooks/deliveries.ts';
-import {
-  getDelivery,
-  listDeliveries,
-  type StoredDelivery,
-} from '../../processes/webhooks/delivery-table/read.ts';
+import { newId } from '../../domain/ids.ts';
+import { ping, redeliver, retryFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
-import { findWebhook } from '../../projections/catalog/queries.ts';
-import { accountAsked, accountLimit } from '../auth.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -29,6 +13,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { type Answer, idempotent } from '../idempotency.ts';
+import { accepted, deliveryPage, findDelivery, shown } from './delivery-answers.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 
 export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
@@ -37,33 +22,9 @@ export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
 
 const ON_POST = [...WITH_IDEMPOTENCY_KEY, 'unknown_field', 'not_found'] as const;
 
-/** Finds a delivery that matches. Throws `not_found`. */
-async function findDelivery(
-  sql: Sql,
-  id: string,
-  filter: DeliveryFilter = {},
-): Promise<StoredDelivery> {
-  const found = isId('dlv', id) ? await getDelivery(sql, id, filter) : null;
-  if (!found) throw notFound('delivery');
-  return found;
-}
-
-/** Returns the answer for a delivery that is now pending, with the path that shows its outcome. */
-async function accepted(sql: Sql, id: string): Promise<Answer<schemas.Delivery>> {
-  const { body: _body, attempt_list: _attempts, ...delivery } = await findDelivery(sql, id);
-  return {
-    status: 202,
-    body: delivery,
-    location: `/v1/webhooks/${delivery.webhook_id}/deliveries/${id}`,
-  };
-}
-
+/** Routes for the deliveries of one webhook of the client's account. */
 export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
-
-  async function shown(delivery: StoredDelivery): Promise<schemas.DeliveryDetail> {
-    return { ...delivery, request: await lastRequest(deps, delivery) };
-  }
 
   return async (app) => {
     app.route({
@@ -137,7 +98,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
       },
       async handler(request): Promise<schemas.DeliveryDetail> {
         const { webhook_id: webhookId } = await ownWebhook(deps, request);
-        return shown(await findDelivery(sql, request.params.delivery_id, { webhookId }));
+        return shown(deps, await findDelivery(sql, request.params.delivery_id, { webhookId }));
       },
     });
 
@@ -234,131 +195,5 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
           },
         }),
     });
-
-    app.route({
-      method: 'GET',
-      url: '/deliveries',
-      config: { scope: 'observe' },
-      schema: {
-        operationId: 'listDeliveries',
-        summary: 'List the deliveries of all accounts',
-        description:
-          'Use `status=failed` to list the failed ones. Without the scope `admin`, it lists those ' +
-          'of your account.',
-        tags: ['Administration'],
-        querystring: schemas.deliveriesQuery,
-        response: responses({ 200: ['A page of deliveries', schemas.deliveryList] }, [
-          'invalid_parameter',
-          'unknown_field',
-        ]),
-      },
-      async handler(request): Promise<schemas.DeliveryList> {
-        const { status = null, webhook_id: webhookId = null, account, ...page } = request.query;
-        const accountId = accountAsked(request, account);
-        return deliveryPage(sql, { accountId, webhookId, status, ...page });
-      },
-    });
-
-    app.route({
-      method: 'POST',
-      url: '/deliveries/retry-failed',
-      config: { scope: 'operate' },
-      schema: {
-        operationId: 'retryAllFailedDeliveries',
-        summary: 'Retry all failed deliveries, of one or all accounts',
-        description:
-          'Deliveries to a removed or disabled webhook stay failed. Without the scope `admin`, it ' +
-          'retries those of your account.',
-        tags: ['Administration'],
-        headers: idempotencyHeaders,
-        querystring: noQuery,
-        body: schemas.retryFailedRequest,
-        response: responses(
-          { 202: ['The number of deliveries that are pending again', schemas.retried] },
-          [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY],
-        ),
-      },
-      handler: (request, reply) =>
-        idempotent(deps, request, reply, {
-          reserve: () => ({}),
-          run: async (): Promise<Answer<schemas.Retried>> => ({
-            status: 202,
-            body: {
-              retried: await retryAllFailedDeliveries(
-                sql,
-                accountAsked(request, request.body.account),
-              ),
-            },
-          }),
-        }),
-    });
-
-    app.route({
-      method: 'GET',
-      url: '/deliveries/:delivery_id',
-      config: { scope: 'observe' },
-      schema: {
-        operationId: 'getDelivery',
-        summary: 'Get a delivery of any account with its payload and its attempts',
-        tags: ['Administration'],
-        params: schemas.deliveryParams,
-        querystring: noQuery,
-        response: responses({ 200: ['The delivery', schemas.deliveryDetail] }, [
-          'unknown_field',
-          'not_found',
-        ]),
-      },
-      handler: async (request): Promise<schemas.DeliveryDetail> =>
-        shown(
-          await findDelivery(sql, request.params.delivery_id, { accountId: accountLimit(request) }),
-        ),
-    });
-
-    app.route({
-      method: 'POST',
-      url: '/deliveries/:delivery_id/retry',
-      config: { scope: 'operate' },
-      schema: {
-        operationId: 'retryDelivery',
-        summary: 'Retry a delivery of any account',
-        tags: ['Administration'],
-        headers: idempotencyHeaders,
-        params: schemas.deliveryParams,
-        querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [
-          ...ON_POST,
-          'webhook_disabled',
-        ]),
-      },
-      handler: (request, reply) =>
-        idempotent(deps, request, reply, {
-          reserve: () => ({}),
-          async run() {
-            const { id, account_id, webhook_id } = await findDelivery(
-              sql,
-              request.params.delivery_id,
-              { accountId: accountLimit(request) },
-            );
-            const webhook = await findWebhook(deps, account_id, webhook_id);
-            if (!webhook) {
-              throw new DomainError(
-                'not_found',
-                'The webhook of this delivery was removed, so it cannot be delivered',
-              );
-            }
-            await redeliver(sql, { deliveryId: id, enabled: webhook.enabled });
-            return accepted(sql, id);
-          },
-        }),
-    });
   };
-}
-
-async function deliveryPage(
-  sql: Sql,
-  filter: Parameters<typeof listDeliveries>[1],
-): Promise<schemas.DeliveryList> {
-  const { limit, offset } = filter;
-  const { deliveries, total, hasMore } = await listDeliveries(sql, filter);
-  return { data: deliveries, pagination: { limit, offset, total, has_more: hasMore } };
 }
