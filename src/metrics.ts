@@ -4,7 +4,7 @@ import type { Sql } from './adapters/postgres/connect.ts';
 import { hasHostKey, newHostKeysOf } from './domain/endpoint.ts';
 import { hostKeysOf } from './domain/host-keys.ts';
 import { TRANSFER_STATUSES } from './domain/transfer.ts';
-import { countDueJobs } from './processes/dispatch/table.ts';
+import { countDueJobs } from './processes/dispatch/job-table/figures.ts';
 import { type FlowFigures, flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';

@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import * as schemas from '../../contract/operations.ts';
-import { queueDepth } from '../../processes/dispatch/table.ts';
+import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
 import { operationsSeries } from '../../processes/housekeeping/samples.ts';
 import { liveMovers } from '../../processes/mover/live-movers.ts';
 import { noQuery, responses } from '../documentation.ts';

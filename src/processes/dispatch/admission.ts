@@ -10,7 +10,8 @@ import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
 import { removeJobs, removeUnknownJobs } from './cleanups.ts';
 import { dispatchConsumer, type JobRecorder } from './consumer.ts';
-import { freeJob, JOBS_CHANNEL, pendingJobs, unknownJobs } from './table.ts';
+import { JOBS_CHANNEL, pendingJobs, unknownJobs } from './job-table/jobs.ts';
+import { freeJob } from './job-table/leases.ts';
 
 const AT_ONCE = 256;
 const LOOK_MS = 1_000;

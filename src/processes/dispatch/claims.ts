@@ -1,5 +1,6 @@
 /*
- * Claims on jobs: they say which mover works on which transfer. The statements are in table.ts.
+ * Claims on jobs: they say which mover works on which transfer. The statements are in
+ * job-table/leases.ts.
  *
  * A claim is a lease of 30 seconds on a row of `work.transfer_jobs`. It has these states:
  * - Taken: `claim_transfers` wrote its id into a job that is due. The log does not know it yet.
@@ -23,7 +24,8 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures } from '../../domain/transfer.ts';
-import { claimJobs, expiredJobs, saveRecords, toFigures } from './table.ts';
+import { toFigures } from './job-table/figures.ts';
+import { claimJobs, expiredJobs, saveRecords } from './job-table/leases.ts';
 
 export interface Claim {
   transferId: string;

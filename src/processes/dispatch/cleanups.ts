@@ -5,7 +5,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { AFTER_CHANNEL, scheduledSteps } from '../after/table.ts';
 import type { EndedTransfer } from './decide.ts';
-import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './table.ts';
+import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './job-table/jobs.ts';
 
 export interface Cleanup {
   transfer_id: string;

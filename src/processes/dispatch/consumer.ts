@@ -1,6 +1,6 @@
 /*
  * The process manager `dispatch`: follows the log and keeps one job for each open transfer, a row
- * of `work.transfer_jobs` (table.ts). Which events change a job, and how, is in decide.ts. Movers
+ * of `work.transfer_jobs` (job-table). Which events change a job, and how, is in decide.ts. Movers
  * claim jobs (claims.ts), and admission queues and sweeps them (admission.ts).
  *
  * Two writers bring a job up to date, both through `recordInJobs`:
@@ -37,7 +37,7 @@ import type { ApplyingConsumer } from '../../projections/consumer.ts';
 import { removeAfterSteps } from '../after/table.ts';
 import { removeJobs } from './cleanups.ts';
 import { changedJobs, type PlacedEvent, splitEnded, transferOf } from './decide.ts';
-import { forgetRevisions, lockJobs, readJobs, saveJobs } from './table.ts';
+import { forgetRevisions, lockJobs, readJobs, saveJobs } from './job-table/jobs.ts';
 
 /** Follows the log and keeps one job for every open transfer. */
 export const dispatchConsumer: ApplyingConsumer = {

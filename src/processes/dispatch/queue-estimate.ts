@@ -7,7 +7,7 @@ import type { Priority } from '../../domain/transfer.ts';
 import { versionOfEndpoints } from '../../projections/catalog/queries.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { moverCapacity } from '../mover/live-movers.ts';
-import { jobsAhead } from './table.ts';
+import { jobsAhead } from './job-table/figures.ts';
 
 const FIRST_GUESS_MS = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */

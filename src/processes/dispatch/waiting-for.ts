@@ -6,7 +6,8 @@ import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { moverSlots } from '../mover/live-movers.ts';
 import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
-import { dueTransfers, jobs, LEASE_SECONDS } from './table.ts';
+import { jobs } from './job-table/jobs.ts';
+import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
 const UNRENEWED_S = 5;

@@ -1,5 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { jobTotals } from '../dispatch/table.ts';
+import { jobTotals } from '../dispatch/job-table/figures.ts';
 import { totalMoved } from '../mover/live-movers.ts';
 
 const SAMPLES_KEPT_DAYS = 8;

@@ -4,7 +4,8 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
-import { type FigureColumns, jobs, toFigures } from '../dispatch/table.ts';
+import { type FigureColumns, toFigures } from '../dispatch/job-table/figures.ts';
+import { jobs } from '../dispatch/job-table/jobs.ts';
 
 /** Maximum of moving transfers, of the newest open ones, and of the newest ones. */
 const MOVING_SHOWN = 500;

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Bandwidth } from '../../domain/bandwidth.ts';
-import { jobs } from '../dispatch/table.ts';
+import { jobs } from '../dispatch/job-table/jobs.ts';
 
 export interface BandwidthInUse {
   endpoint_id: string;

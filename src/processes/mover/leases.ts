@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { renewJobs } from '../dispatch/table.ts';
+import { renewJobs } from '../dispatch/job-table/leases.ts';
 import type { Attempt } from './attempt.ts';
 
 /** How often to renew leases and save progress. A lease lasts 30 s. */

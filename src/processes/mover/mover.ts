@@ -50,7 +50,7 @@ import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { runAfterSteps } from '../after/worker.ts';
 import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
-import { JOBS_CHANNEL } from '../dispatch/table.ts';
+import { JOBS_CHANNEL } from '../dispatch/job-table/jobs.ts';
 import { watchHostKeys } from '../endpoints/announced-keys.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
