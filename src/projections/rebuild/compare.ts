@@ -1,0 +1,60 @@
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { loadCheckpoint } from '../checkpoint.ts';
+import type { ConsumerDeps } from '../consumer.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { LIVE_SCHEMA } from '../read-models.ts';
+import { leavingAfter } from '../retention/removed-transfers.ts';
+import type { Shadow } from './shadow.ts';
+
+const DIFFERENCES_SHOWN = 20;
+
+/**
+ * Compares the live tables with the shadow tables, as of the last position that both have reached.
+ * Either may be ahead of the other. Returns null if the live tables are of another version.
+ */
+export function compare(
+  { sql, store }: ConsumerDeps,
+  { projection, schema, checkpoint }: Shadow,
+): Promise<Difference[] | null> {
+  return sql.begin('isolation level repeatable read', async (tx) => {
+    const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
+    const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
+    // Tables of another version have other columns, so a comparison is impossible.
+    if (!live || live.version !== rebuilt?.version) return null;
+    const both = live.position < rebuilt.position ? live.position : rebuilt.position;
+    // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
+    await tx`set local work_mem = '32MB'`;
+    const beyond = await rowsBeyond(tx, projection, live.position);
+    const limit = DIFFERENCES_SHOWN - beyond.length;
+    const leaving = await leavingAfter(store, both);
+    const found = await projection.differences(tx, LIVE_SCHEMA, schema, both, limit, leaving);
+    return [...beyond, ...found];
+  }) as Promise<Difference[] | null>;
+}
+
+/**
+ * Returns rows whose position the live tables have not reached. No event made them, and the
+ * comparison would leave them out as rows that changed since.
+ */
+async function rowsBeyond(
+  tx: Transaction,
+  { tables }: Projection,
+  reached: bigint,
+): Promise<Difference[]> {
+  const columns = await tx<{ table: string; key: string }[]>`
+    select c.table_name as table, k.column_name as key
+      from information_schema.columns c
+      join information_schema.columns k using (table_schema, table_name)
+     where c.table_schema = ${LIVE_SCHEMA} and c.table_name = any(${tables as string[]}::text[])
+       and c.column_name = 'position' and k.ordinal_position = 1`;
+  const found: Difference[] = [];
+  for (const { table, key } of columns)
+    found.push(
+      ...(await tx<Difference[]>`
+        select concat_ws(' ', ${table}::text, ${tx(key)}, 'at position', position) as key,
+               to_jsonb(t) as live, null as log
+          from ${tx(LIVE_SCHEMA)}.${tx(table)} t where position > ${reached}
+         limit ${DIFFERENCES_SHOWN - found.length}`),
+    );
+  return found;
+}

@@ -1,0 +1,117 @@
+import type { Transaction } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
+import { startCheckpoint } from '../checkpoint.ts';
+import { type ConsumerDeps, lockOf } from '../consumer.ts';
+import type { Difference, Projection } from '../projection.ts';
+import { PROJECTIONS } from '../read-models.ts';
+import { catchUp } from './catch-up.ts';
+import { inWords } from './difference-words.ts';
+import type { Comparison, RebuildProgress } from './rebuild.ts';
+
+export interface Shadow {
+  projection: Projection;
+  schema: string;
+  checkpoint: string;
+  /** Reads to the current end of the log, in its own transactions or in `within`. */
+  catchUp(within?: Transaction): Promise<void>;
+}
+
+/**
+ * Fills shadow tables from the whole log, calls `then`, and drops what is left of them. Throws
+ * `unavailable` while another rebuild or verification of the projection runs.
+ */
+export async function withShadow(
+  deps: ConsumerDeps,
+  name: ProjectionName,
+  onProgress: (progress: RebuildProgress) => void,
+  then: (shadow: Shadow) => Promise<Difference[] | null>,
+): Promise<Comparison> {
+  const projection = PROJECTIONS[name];
+  const held = await deps.locks.tryAcquire(lockOf(`${name}:rebuild`));
+  if (!held)
+    throw new DomainError(
+      'unavailable',
+      `Projection ${name} is being rebuilt or verified already; try again when that is done`,
+    );
+  const schema = `rebuild_${name}`;
+  const checkpoint = `${name}:rebuild`;
+  const drop = () =>
+    deps.sql.begin(async (tx) => {
+      await tx`drop schema if exists ${tx(schema)} cascade`;
+      await tx`delete from read.checkpoints where name = ${checkpoint}`;
+    });
+  try {
+    await drop();
+    await deps.sql.begin(async (tx) => {
+      await tx`create schema ${tx(schema)}`;
+      await projection.create(tx, schema);
+      // Autovacuum would scan the growing tables again and again, and find almost nothing: a
+      // rebuild hardly ever writes a row twice.
+      for (const table of await plainTables(tx, schema, projection))
+        await tx`alter table ${tx(schema)}.${tx(table)} set (autovacuum_enabled = off)`;
+      await startCheckpoint(tx, 'read.checkpoints', checkpoint, deps.logId, projection.version);
+    });
+    const meter = await createMeter(deps, onProgress);
+    const shadow = {
+      projection,
+      schema,
+      checkpoint,
+      catchUp: (within?: Transaction) =>
+        catchUp(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
+    };
+    await shadow.catchUp();
+    const compared = await then(shadow);
+    const differences = compared ?? [];
+    return {
+      events: meter.events(),
+      compared: compared !== null,
+      differences: differences.map(({ key }) => key),
+      details: differences.map(inWords),
+    };
+  } finally {
+    // Once the lock is lost, another process may rebuild in this schema. It begins with a drop.
+    if (!held.signal.aborted)
+      await drop().catch((error: unknown) =>
+        deps.logger.warn({ err: error, projection: name }, 'a rebuild left its tables behind'),
+      );
+    await held.release();
+  }
+}
+
+/** Returns the tables that are not partitioned. Rows leave partitions, so those need autovacuum. */
+export async function plainTables(
+  tx: Transaction,
+  schema: string,
+  { tables }: Projection,
+): Promise<string[]> {
+  const rows = await tx<{ name: string }[]>`
+    select relname as name from pg_class
+     where relnamespace = ${schema}::text::regnamespace and relkind = 'r'
+       and relname = any(${tables}::text[])`;
+  return rows.map(({ name }) => name);
+}
+
+async function createMeter(
+  { store }: ConsumerDeps,
+  onProgress: (progress: RebuildProgress) => void,
+) {
+  const head = Number((await store.head()) ?? 0n);
+  const started = performance.now();
+  let events = 0;
+  return {
+    events: () => events,
+    read(count: number, position: bigint) {
+      events += count;
+      const seconds = (performance.now() - started) / 1_000;
+      const share = head === 0 ? 1 : Math.min(1, Number(position) / head);
+      const secondsLeft = share > 0 ? (seconds / share) * (1 - share) : null;
+      onProgress({
+        events,
+        share,
+        eventsPerSecond: Math.round(events / Math.max(seconds, 0.001)),
+        secondsLeft,
+      });
+    },
+  };
+}
