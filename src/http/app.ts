@@ -16,7 +16,6 @@ import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
-import { type AdmissionControl, createAdmissionControl } from './admission.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth.ts';
 import { batchRoutes } from './batches/routes.ts';
@@ -40,6 +39,7 @@ import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.t
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
 import { answerEveryRequest, checkHost, checkQuery, closeAfterUpgrade } from './protocol.ts';
+import { createRequestAdmission, type RequestAdmission } from './request-admission.ts';
 import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
@@ -84,12 +84,12 @@ export interface HttpServerDeps extends Omit<AdministrationDeps, 'idempotencyKey
  */
 export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const { logger, tls, trustedProxies, requestTimeoutMs = REQUEST_TIMEOUT_MS } = deps;
-  const admissions = createAdmissionControl(deps.derived, deps.rateLimit, deps);
+  const requestAdmission = createRequestAdmission(deps.derived, deps.rateLimit, deps);
   const people = createPeople(deps);
   const access = createAccessRecorder(deps);
-  const authentication = { admissions, people };
+  const authentication = { requestAdmission, people };
   const metrics = createHttpMetrics(deps.metrics);
-  const clientErrors = createClientErrorHandler(admissions);
+  const clientErrors = createClientErrorHandler(requestAdmission);
   const http = {
     // `checkHost` answers a missing Host with a problem document.
     requireHostHeader: false,
@@ -172,12 +172,12 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   });
 
   const idempotencyKeys = createIdempotencyKeys(deps.sql);
-  void app.register(routes({ ...deps, admissions, people, access, idempotencyKeys }));
+  void app.register(routes({ ...deps, requestAdmission, people, access, idempotencyKeys }));
   return app;
 }
 
 interface RouteDeps extends HttpServerDeps, IdempotencyDeps {
-  admissions: AdmissionControl;
+  requestAdmission: RequestAdmission;
   people: People;
   access: AccessRecorder;
 }

@@ -5,7 +5,6 @@ import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { grants, type Scope } from '../domain/key.ts';
 import type { QueueView } from '../processes/dispatch/queue-estimate.ts';
-import type { AdmissionControl, Counted } from './admission.ts';
 import { clientAddress, clientNetwork } from './client-address.ts';
 import { findIdempotencyKey } from './idempotency-header.ts';
 import type { KeptRow } from './idempotency-table.ts';
@@ -13,6 +12,7 @@ import type { Client, Credential, Identity, Standing } from './identity.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { checkHost } from './protocol.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
+import type { Counted, RequestAdmission } from './request-admission.ts';
 import { readSessionCookie } from './session/cookie.ts';
 import type { People } from './session/people.ts';
 import { originOf } from './session/same-origin.ts';
@@ -66,17 +66,20 @@ const REJECTED: Record<
  * request has no valid one, or if the key lacks the scope.
  */
 export async function authenticate(
-  { admissions, people }: { admissions: AdmissionControl; people: Pick<People, 'confirm'> },
+  {
+    requestAdmission,
+    people,
+  }: { requestAdmission: RequestAdmission; people: Pick<People, 'confirm'> },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
   const credential = readCredential(request);
   // The answer keeps these headers if Postgres, which counts, does not respond.
   const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
-  void reply.headers(rateHeaders({ limit: admissions.perKey, remaining: 0, reset }));
+  void reply.headers(rateHeaders({ limit: requestAdmission.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
   const { open, scope, ...route } = request.routeOptions.config;
-  const { window, counted, queue, unshown, keyRow, ...identity } = await admissions.admit(
+  const { window, counted, queue, unshown, keyRow, ...identity } = await requestAdmission.admit(
     presented,
     clientNetwork(request),
     {
@@ -107,13 +110,13 @@ export async function authenticate(
 
 /** Counts a request as that many further ones. Throws if the window is used up. */
 export async function countFurther(
-  admissions: AdmissionControl,
+  requestAdmission: RequestAdmission,
   request: FastifyRequest,
   reply: FastifyReply,
   requests: number,
 ): Promise<void> {
   if (request.counted === null || requests === 0) return;
-  keepWithin(await admissions.count(request.counted, requests), reply);
+  keepWithin(await requestAdmission.count(request.counted, requests), reply);
 }
 
 /** Sets the rate headers. Throws if the window is used up. */

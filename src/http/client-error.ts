@@ -2,10 +2,10 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ProblemCode, problem } from '../contract/problems.ts';
 import { newId } from '../domain/ids.ts';
-import type { AdmissionControl } from './admission.ts';
 import { networkOf } from './client-address.ts';
 import { PROBLEM_TYPE } from './problems.ts';
 import { rateHeaders } from './rate-limit.ts';
+import type { RequestAdmission } from './request-admission.ts';
 
 /** The code of an error that stands for a CONNECT request. */
 export const CONNECT_REFUSED = 'CONNECT_REFUSED';
@@ -37,7 +37,7 @@ interface Connection {
  * the same connection are answered first. The rate limit counts the sender as an address without a
  * key.
  */
-export function createClientErrorHandler(admissions: AdmissionControl): {
+export function createClientErrorHandler(requestAdmission: RequestAdmission): {
   /** Must be called with the answer to each request, before the first `await`. */
   watch(response: ServerResponse): void;
   handle: ClientErrorHandler;
@@ -60,7 +60,7 @@ export function createClientErrorHandler(admissions: AdmissionControl): {
     if (code === AFTER_CLOSE) return;
     // The broken request may have an answer already: a rejection does not wait for the body.
     if (broken?.headersSent) await settled(broken, socket);
-    else await sendProblem(admissions, code, socket);
+    else await sendProblem(requestAdmission, code, socket);
     if (socket.writable) socket.end();
     // Unread bytes would turn the close into a reset.
     socket.resume();
@@ -100,7 +100,7 @@ function settled(response: ServerResponse, socket: Socket): Promise<void> {
 }
 
 async function sendProblem(
-  admissions: AdmissionControl,
+  requestAdmission: RequestAdmission,
   errorCode: string | undefined,
   socket: Socket,
 ): Promise<void> {
@@ -110,13 +110,15 @@ async function sendProblem(
   ];
   const answer = problem(code, detail, newId('req'));
   const body = JSON.stringify(answer);
-  const admission = await admissions.admit(null, networkOf(socket.remoteAddress)).catch(() => null);
+  const counted = await requestAdmission
+    .admit(null, networkOf(socket.remoteAddress))
+    .catch(() => null);
   const headers: Record<string, string | number> = {
     'content-type': PROBLEM_TYPE,
     'content-length': Buffer.byteLength(body),
     connection: 'close',
     'x-request-id': answer.request_id,
-    ...(admission && rateHeaders(admission.window)),
+    ...(counted && rateHeaders(counted.window)),
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   if (socket.writable)

@@ -13,7 +13,6 @@ import {
   listBatches,
   listRejected,
 } from '../../projections/batches/queries.ts';
-import type { AdmissionControl } from '../admission.ts';
 import { causeOf, clientOf, countFurther } from '../auth.ts';
 import {
   idempotencyHeaders,
@@ -23,13 +22,14 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../documentation.ts';
 import { idempotent } from '../idempotency.ts';
+import type { RequestAdmission } from '../request-admission.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
 /** Items that count as one request of the rate limit. */
 const ITEMS_PER_REQUEST = 100;
 
 export interface BatchRoutesDeps extends TransferRoutesDeps {
-  admissions: AdmissionControl;
+  requestAdmission: RequestAdmission;
 }
 
 export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
@@ -72,7 +72,7 @@ export function batchRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod {
       async preHandler(request, reply) {
         const { items = [] } = request.body;
         const counted = Math.ceil(items.length / ITEMS_PER_REQUEST) - 1;
-        await countFurther(deps.admissions, request, reply, Math.max(0, counted));
+        await countFurther(deps.requestAdmission, request, reply, Math.max(0, counted));
       },
       async handler(request, reply) {
         const { accountId } = clientOf(request);

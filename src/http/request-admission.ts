@@ -45,7 +45,7 @@ export interface Asked {
  * `queue`, `unshown` and `keyRow` are null unless they were asked for. `unshown` is also null if the
  * read model shows all transfers, or if the log is not in this Postgres.
  */
-export type Admission = Identity & {
+export type CountedRequest = Identity & {
   counted: Counted;
   window: RateWindow;
   queue: QueueView | null;
@@ -53,13 +53,13 @@ export type Admission = Identity & {
   keyRow: KeptRow | null;
 };
 
-/** What an admission can read beside the client. */
+/** What the admission of a request can read beside the client. */
 export interface Views {
   queue: Pick<Queue, 'ask'>;
   store: Pick<EventStore, 'queryNewest'>;
 }
 
-export interface AdmissionControl {
+export interface RequestAdmission {
   /** Requests per minute and key. */
   perKey: number;
   /**
@@ -67,7 +67,7 @@ export interface AdmissionControl {
    * the client's window. Without a valid key or session, it counts in the window of the address.
    * Also reads what is `asked`: nothing by default.
    */
-  admit(credential: Credential | null, address: string, asked?: Asked): Promise<Admission>;
+  admit(credential: Credential | null, address: string, asked?: Asked): Promise<CountedRequest>;
   /** Counts further requests in a window, and returns its state after them. */
   count(counted: Counted, requests: number): Promise<RateWindow>;
 }
@@ -86,12 +86,12 @@ type Row = Found & { queue: QueueRow | null; unshown: bigint | null };
 const NOTHING: Asked = { withQueue: false, withUnshown: false, idempotencyKey: null };
 
 /**
- * Creates the admission control of all requests. One statement finds the client and counts the
- * request. Requests that arrive at the same time share one round trip. The commits of `sql` need
- * not wait for the disk: a crash may lose the last few counts.
+ * Creates the admission of all requests. One statement finds the client and counts the request.
+ * Requests that arrive at the same time share one round trip. The commits of `sql` need not wait
+ * for the disk: a crash may lose the last few counts.
  */
-export function createAdmissionControl(sql: Sql, perKey: number, views: Views): AdmissionControl {
-  const usedUp = createUsedUpWindows<Admission>();
+export function createRequestAdmission(sql: Sql, perKey: number, views: Views): RequestAdmission {
+  const usedUp = createUsedUpWindows<CountedRequest>();
   const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
 
   return {
@@ -111,14 +111,14 @@ export function createAdmissionControl(sql: Sql, perKey: number, views: Views): 
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
       const counted = { subject: row.subject, limit };
-      const admission = { ...identity, counted, window, queue: view, unshown, keyRow: row.key_row };
+      const answer = { ...identity, counted, window, queue: view, unshown, keyRow: row.key_row };
       if (window.remaining < 0)
         usedUp.add(
           client && credential ? credential.sha256 : byAddress,
-          { ...admission, unshown: null, keyRow: null },
+          { ...answer, unshown: null, keyRow: null },
           secondsLeft,
         );
-      return admission;
+      return answer;
     },
 
     async count({ subject, limit }, requests) {
