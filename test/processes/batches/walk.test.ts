@@ -153,4 +153,12 @@ describe('the globs of a batch', () => {
     const slow = createFilter({ pattern: `${'*a'.repeat(30)}b`, exclude: [] });
     await expect(slow(['a'.repeat(200)])).rejects.toThrow(GlobTooSlow);
   });
+
+  it.each([['/\\\\\\\\', []] as const, ['*', ['[\\\\\\\\']] as const])(
+    'are given up when picomatch does not end: %s without %j',
+    async (pattern, exclude) => {
+      const endless = createFilter({ pattern, exclude: [...exclude] });
+      await expect(endless(['a'])).rejects.toThrow(GlobTooSlow);
+    },
+  );
 });
