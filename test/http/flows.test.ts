@@ -112,6 +112,18 @@ describeWithPostgres('flows', () => {
       'must not contain control characters',
     ],
     [
+      'have a pattern with an open bracket',
+      { source: { uri: 's3://archive/out/', pattern: '[a' } },
+      'source.pattern',
+      'has a [ that no ] closes: write \\[ for the sign itself',
+    ],
+    [
+      'leave out a pattern with an open brace',
+      { source: { uri: 's3://archive/out/', exclude: ['*.tmp', '{a'] } },
+      'source.exclude[1]',
+      'has a { that no } closes: write \\{ for the sign itself',
+    ],
+    [
       'match only paths outside of the source',
       { source: { uri: 's3://archive/out/', pattern: '../*.csv', recursive: true } },
       'source.pattern',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BATCH_STATUSES } from '../../domain/batch.ts';
+import { objectionToGlob } from '../../domain/glob.ts';
 import { text } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfer.ts';
 import { SCHEMES } from '../../domain/uri.ts';
@@ -18,7 +19,13 @@ export const BATCH_BODY_LIMIT = 512 * 1024;
 export const batchParams = z.object({ batch_id: batchId });
 export const batchStatus = z.enum(BATCH_STATUSES);
 /** A glob that chooses files of a folder. */
-export const glob = text.min(1).max(256);
+export const glob = text
+  .min(1)
+  .max(256)
+  .superRefine((value, context) => {
+    const message = objectionToGlob(value);
+    if (message !== null) context.addIssue({ code: 'custom', message });
+  });
 
 const ownMetadata = metadata.optional().describe('In place of the `metadata` of the batch.');
 
@@ -63,7 +70,8 @@ export const batchRequest = z
       .optional()
       .describe(
         'Only files that match this glob, `*` by default. A glob with a slash is compared with the ' +
-          'path below the folder, any other with the name of the file.',
+          'path below the folder, any other with the name of the file. A backslash makes the next ' +
+          'sign a part of the name.',
       ),
     recursive: z.boolean().optional().describe('Files of its subfolders too. False by default.'),
     exclude: z

@@ -45,7 +45,8 @@ const source = z
       .default('*')
       .describe(
         'Only files that match this glob. A glob with a slash is compared with the path below the ' +
-          'folder, any other with the name of the file.',
+          'folder, any other with the name of the file. A backslash makes the next sign a part of ' +
+          'the name.',
       )
       .meta({ examples: ['*.csv'] }),
     exclude: z
