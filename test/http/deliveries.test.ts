@@ -357,6 +357,16 @@ describeWithPostgres('deliveries over HTTP', () => {
       await untilStatus(id, 'delivered');
     });
 
+    test.each(['whk_1', 'dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H', ''])(
+      'are not listed for the webhook "%s", which is no id',
+      async (id) => {
+        const path = `/deliveries?webhook_id=${id}`;
+        const { status, body } = await ask('GET', path, undefined, adminKey);
+        expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_parameter' });
+        expect(body.errors[0].field).toBe('webhook_id');
+      },
+    );
+
     test('are retried all at once by an administrator', async () => {
       receiver.behave(500);
       const first = await ping();

@@ -492,6 +492,11 @@ function changes(start: () => Promise<TestApi>): void {
         { action: 'cancel', filter: {}, continue_from: UNKNOWN },
         ['continue_from'],
       ],
+      [
+        'a filter that names no id',
+        { action: 'cancel', filter: { retry_of: 'bat_1', batch_id: UNKNOWN } },
+        ['filter.retry_of', 'filter.batch_id'],
+      ],
       ['an unknown filter', { action: 'cancel', filter: { state: 'pending' } }, ['filter.state']],
       [
         'dates out of order',

@@ -4,6 +4,7 @@ import { text } from '../../domain/text.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
 import type { AsOf } from '../../domain/transfer-history.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
+import { idOf } from '../ids.ts';
 import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
@@ -13,9 +14,8 @@ const TRANSFER_ID = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
 const BATCH_ID = { examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
 export const transferId = z.string().meta(TRANSFER_ID);
 export const batchId = z.string().meta(BATCH_ID);
-/** The ids that a query compares with those in a table. */
+/** An id that a query compares with those in a table. */
 export const storableTransferId = text.meta(TRANSFER_ID);
-const storableBatchId = text.meta(BATCH_ID);
 export const flowId = z.string().meta({ examples: ['flo_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 export const transferStatus = z.enum(TRANSFER_STATUSES);
 
@@ -152,8 +152,8 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
-  retry_of: storableTransferId.min(1).optional().describe('Only retries of this transfer.'),
-  batch_id: storableBatchId.min(1).optional().describe('Only transfers of this batch.'),
+  retry_of: idOf('txr', 'transfer').optional().describe('Only retries of this transfer.'),
+  batch_id: idOf('bat', 'batch').optional().describe('Only transfers of this batch.'),
 };
 
 /** The filters of GET /v1/transfers, in a body. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isId } from '../../domain/ids.ts';
 import { text } from '../../domain/text.ts';
+import { idOf } from '../ids.ts';
 import { parseTime, timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { countedPagination, pageQuery } from '../pages.ts';
@@ -24,7 +25,7 @@ const onlyAccount = text
 export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
 export const deliveriesQuery = z.strictObject({
   status: status.optional(),
-  webhook_id: text.min(1).optional(),
+  webhook_id: idOf('whk', 'webhook').optional().describe('Only those of this webhook.'),
   account: onlyAccount,
   ...pageQuery,
 });
