@@ -10,6 +10,12 @@ import type { Batch, SubscribeOptions } from '../port.ts';
 /** The record separator. No JSON has it as it is, and no name of ours has it. */
 const SEPARATOR = '\x1e';
 
+/** The names of streams of the log itself begin so, after the prefix. */
+const OF_THE_LOG = 'log-';
+
+/** Stands for what an event leaves out. */
+const LEFT_OUT = Object.freeze({});
+
 /** What JSON escapes, but the separator. Postgres holds no NUL and no half of a surrogate pair. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
 const ESCAPED = /["\\\x01-\x1d\x1f]/;
@@ -23,8 +29,9 @@ interface Columns {
   id: string;
   type: string;
   schema_version: string;
-  data: string;
-  metadata: string;
+  /** `data` and `metadata` have no texts for the events that leave them out; null without any. */
+  data: string | null;
+  metadata: string | null;
   /** The hashes of the leaves, if they are read. */
   leaves: Uint8Array | null;
 }
@@ -98,7 +105,7 @@ async function readRange(
          from (${events}) found) e`;
   if (only === 'leaves' && hasEscapes(row))
     return readRange(sql, prefix, { from, limit, names, only: undefined }, to);
-  const found = row.position === null ? [] : eventsOf(row, row.position, prefix.length);
+  const found = row.position === null ? [] : eventsOf(row, row.position, prefix.length, only);
   if (found.length === limit)
     return { events: found, position: (found.at(-1) as StoredEvent).position, caughtUp: false };
   if (row.head > to) return { events: found, position: to, caughtUp: false };
@@ -106,15 +113,18 @@ async function readRange(
 }
 
 function contentColumns(sql: Sql, prefix: string, only: 'data' | undefined) {
-  const metadata = only === 'data' ? ofTheLog(sql, prefix, sql`metadata`) : sql`metadata`;
   return sql`
-    string_agg(data, ${SEPARATOR}) as data, string_agg(${metadata}, ${SEPARATOR}) as metadata,
+    string_agg(data, ${SEPARATOR}) as data,
+    ${only === 'data' ? ofTheLog(sql, prefix, 'metadata') : sql`string_agg(metadata, ${SEPARATOR})`}
+      as metadata,
     null as leaves`;
 }
 
-/** Returns a column of events in streams of the log itself; an empty object for all others. */
-function ofTheLog(sql: Sql, prefix: string, column: Fragment) {
-  return sql`case when stream ^@ ${`${prefix}log-`}::text then ${column} else '{}' end`;
+/** The texts of a column, only those of events in streams of the log itself. */
+function ofTheLog(sql: Sql, prefix: string, column: 'data' | 'metadata'): Fragment {
+  return sql`
+    string_agg(${sql(column)}, ${SEPARATOR})
+      filter (where stream ^@ ${prefix + OF_THE_LOG}::text)`;
 }
 
 /**
@@ -123,8 +133,7 @@ function ofTheLog(sql: Sql, prefix: string, column: Fragment) {
  */
 function leafColumns(sql: Sql, prefix: string) {
   return sql`
-    string_agg(${ofTheLog(sql, prefix, sql`data`)}, ${SEPARATOR}) as data,
-    string_agg(${ofTheLog(sql, prefix, sql`metadata`)}, ${SEPARATOR}) as metadata,
+    ${ofTheLog(sql, prefix, 'data')} as data, ${ofTheLog(sql, prefix, 'metadata')} as metadata,
     string_agg(sha256(decode('00', 'hex') || convert_to(
       '{"data":' || data || ',"id":"' || id || '","metadata":' || metadata ||
       ',"revision":' || revision || ',"schema_version":' || schema_version ||
@@ -137,24 +146,29 @@ function hasEscapes({ stream, id, type }: Columns): boolean {
   return ESCAPED.test(stream) || ESCAPED.test(id) || ESCAPED.test(type);
 }
 
-function eventsOf(row: Columns, positions: string, prefixLength: number): StoredEvent[] {
+function eventsOf(
+  row: Columns,
+  positions: string,
+  prefixLength: number,
+  only: SubscribeOptions['only'],
+): StoredEvent[] {
   const split = (column: string) => column.split(SEPARATOR);
-  const streams = split(row.stream);
+  const streams = split(row.stream).map((stream) => stream.slice(prefixLength));
   const revisions = split(row.revision);
   const ids = split(row.id);
   const types = split(row.type);
   const versions = split(row.schema_version);
-  const datas = split(row.data);
-  const metadatas = split(row.metadata);
+  const datas = valuesOf(row.data, only === 'leaves');
+  const metadatas = valuesOf(row.metadata, only !== undefined);
   const { leaves } = row;
   const events = split(positions).map(
     (position, i): StoredEvent => ({
       id: ids[i] as string,
       type: types[i] as string,
       schema_version: Number(versions[i]),
-      data: JSON.parse(datas[i] as string),
-      metadata: JSON.parse(metadatas[i] as string) as EventMetadata,
-      stream: (streams[i] as string).slice(prefixLength),
+      data: datas[i] as StoredEvent['data'],
+      metadata: metadatas[i] as EventMetadata,
+      stream: streams[i] as string,
       revision: Number(revisions[i]),
       position: BigInt(position),
       ...(leaves && { leaf_hash: leaves.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES) }),
@@ -167,4 +181,15 @@ function eventsOf(row: Columns, positions: string, prefixLength: number): Stored
           'a record separator (U+001E) in a column: it was not written by Waybill',
       );
   return events;
+
+  /** Returns a value for each event; an empty object for those that leave it out. */
+  function valuesOf(column: string | null, ofTheLogOnly: boolean): unknown[] {
+    const values = column === null ? [] : split(column).map((text) => JSON.parse(text));
+    if (!ofTheLogOnly) return values;
+    const found = values.values();
+    const all = streams.map((stream) =>
+      stream.startsWith(OF_THE_LOG) ? found.next().value : LEFT_OUT,
+    );
+    return [...all, ...found];
+  }
 }
