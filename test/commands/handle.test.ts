@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import {
   type Cause,
@@ -253,6 +253,14 @@ describeWithPostgres('handle', () => {
       null,
       ...events.slice(0, -1).map(hashOf),
     ]);
+  });
+
+  it('appends nothing to a stream whose last event the store does not return', async () => {
+    const stream = newStream();
+    const known = { ...(await run(stream, CONFIGURE)), last: null };
+    const pausing = run(stream, { type: 'pause' }, store, { known });
+    await expect(pausing).rejects.toThrow(EventStoreUnavailable);
+    expect(await store.read(stream)).toHaveLength(1);
   });
 
   describe.each([

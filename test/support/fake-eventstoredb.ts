@@ -70,6 +70,8 @@ export async function startFakeEventStoreDb({
   const counts = { appends: 0, eventsSent: 0 };
   /** Set on a follower: its leader, and the last position of its copy of the log. */
   let following: { leaderPort: number; upTo: bigint } | null = null;
+  /** Set on a stale leader: the last position that its reads show. */
+  let staleAt: bigint | null = null;
   let answerFeatures = Promise.resolve();
   let holding: Promise<void> | null = null;
 
@@ -146,8 +148,9 @@ export async function startFakeEventStoreDb({
     // Like the real server: a follower takes a subscription that needs nothing before its end.
     if (following && requiresLeader(call) && !(isSubscription && isAfter(call, following.upTo)))
       return failNotLeader(call, following.leaderPort);
+    const upTo = following?.upTo ?? staleAt;
     if (!isSubscription)
-      return serveRead(following ? laggingView(log, following.upTo) : log, call, ended.signal);
+      return serveRead(upTo === null ? log : laggingView(log, upTo), call, ended.signal);
     subscriptions.set(call, ended);
     ended.signal.addEventListener('abort', () => subscriptions.delete(call));
     const view = {
@@ -186,6 +189,8 @@ export async function startFakeEventStoreDb({
     leader.setHttpEndPoint(new gossipPb.EndPoint().setAddress('127.0.0.1').setPort(port));
     answer(null, new gossipPb.ClusterInfo().setMembersList([leader]));
   }
+
+  const endOf = () => log.records.at(-1)?.position ?? 0n;
 
   let server = new Server();
   async function listen(port: number): Promise<number> {
@@ -254,10 +259,18 @@ export async function startFakeEventStoreDb({
      * keeps its subscriptions, and sends them nothing.
      */
     follow(leader: { port: number }): void {
-      following = { leaderPort: leader.port, upTo: log.records.at(-1)?.position ?? 0n };
+      following = { leaderPort: leader.port, upTo: endOf() };
+    },
+    /**
+     * Becomes a leader that was frozen and does not know of its successor yet: its reads show what
+     * it has now. Appends and subscriptions are those of the successor.
+     */
+    becomeStale(): void {
+      staleAt = endOf();
     },
     lead(): void {
       following = null;
+      staleAt = null;
     },
     /** Reads nothing more from the append streams, so the client has to buffer its data. */
     stall() {

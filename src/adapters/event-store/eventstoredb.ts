@@ -9,12 +9,14 @@ import { withTimeout } from '../../concurrency/with-timeout.ts';
 import type { NewEvent, StoredEvent } from '../../domain/event.ts';
 import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
 import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
-import { giveUp, isTransient } from './eventstoredb/errors.ts';
+import { giveUp, isTransient, StaleNode } from './eventstoredb/errors.ts';
 import { collect, readHead } from './eventstoredb/reads.ts';
 import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
+import { createSeenRevisions } from './eventstoredb/seen-revisions.ts';
 import { createSubscriptions } from './eventstoredb/subscription.ts';
 import {
   type AppendResult,
+  type Batch,
   type EventStore,
   EventStoreUnavailable,
   type ExpectedRevision,
@@ -45,6 +47,7 @@ export function createEventStoreDb({
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
   const subscribe = createSubscriptions(connection, prefix, timeouts.attempt);
+  const seen = createSeenRevisions();
   const closing = new AbortController();
   const calls = new Set<AbortController>();
 
@@ -98,6 +101,7 @@ export function createEventStoreDb({
       const { revision, position } = await persist(`append to ${stream}`, (limits) =>
         connection.append({ stream: prefix + stream, expected, records }, limits),
       );
+      seen.note(stream, revision);
       // A repeated append has no position if its events were scavenged since. The head is then
       // used: it is not before the append.
       return { revision, position: position ?? (await head()) ?? 0n, isNew: null };
@@ -121,24 +125,40 @@ export function createEventStoreDb({
     try {
       for (let more = limit > 0; more; ) {
         const maxCount = Math.min(PAGE, limit - found.length);
-        const page = await readPage(stream, BigInt(fromRevision + found.length), maxCount);
+        const page = await readPage(stream, fromRevision + found.length, maxCount);
         found.push(...page);
         more = page.length === PAGE && found.length < limit;
       }
     } catch (error) {
-      if (error instanceof StreamNotFoundError || error instanceof StreamDeletedError) return [];
+      if (error instanceof StreamDeletedError) return [];
       throw error;
     }
     return found.flatMap(({ event }) => (event && toStoredEvent(event, prefix)) ?? []);
   }
 
-  function readPage(stream: string, fromRevision: bigint, maxCount: number) {
-    const options = { fromRevision, maxCount, requiresLeader: true };
+  function readPage(stream: string, fromRevision: number, maxCount: number) {
+    const options = { fromRevision: BigInt(fromRevision), maxCount, requiresLeader: true };
     return persist(`read ${stream}`, (limits) =>
-      connection.read(limits, (client) =>
-        collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits),
-      ),
+      connection.read(limits, async (client) => {
+        const reading = collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits);
+        const page = await reading.catch((error: unknown) => {
+          if (error instanceof StreamNotFoundError) return [];
+          throw error;
+        });
+        // A short page ends where the node knows no further event.
+        const end = Number(page.at(-1)?.event?.revision ?? fromRevision - 1);
+        if (page.length < maxCount && end < seen.newest(stream)) throw new StaleNode(stream, end);
+        return page;
+      }),
     );
+  }
+
+  /** Notes the events that a subscription yields. */
+  async function* noting(batches: AsyncGenerator<Batch>): AsyncGenerator<Batch> {
+    for await (const batch of batches) {
+      for (const { stream, revision } of batch.events) seen.note(stream, revision);
+      yield batch;
+    }
   }
 
   /**
@@ -174,7 +194,7 @@ export function createEventStoreDb({
     head,
     remove,
     subscribe: (options) =>
-      subscribe({ ...options, signal: AbortSignal.any([options.signal, closing.signal]) }),
+      noting(subscribe({ ...options, signal: AbortSignal.any([options.signal, closing.signal]) })),
     async close() {
       if (closing.signal.aborted) return;
       const reason = new EventStoreUnavailable('the store was closed');

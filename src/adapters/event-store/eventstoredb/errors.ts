@@ -22,11 +22,21 @@ const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
 const TRANSIENT_MESSAGES =
   /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close/i;
 
+/** A node that answers as the leader lacks an event of a stream that this process knows. */
+export class StaleNode extends Error {
+  override readonly name = 'StaleNode';
+
+  constructor(stream: string, end: number) {
+    super(`the node that answered has ${stream} up to revision ${end} only, and no longer leads`);
+  }
+}
+
 /** Returns true if the same call may succeed later. The outcome of an append is then unknown. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (
     error instanceof EventStoreUnavailable ||
+    error instanceof StaleNode ||
     (isCommandError(error) && TRANSIENT_TYPES.has(error.type))
   )
     return true;
