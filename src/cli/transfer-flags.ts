@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../contract/transfers/requests.ts';
 import { TRANSFER_STATUSES } from '../domain/transfer.ts';
+import { TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
 
 export const ACCOUNT_OPTION = [
   '--account <account>',
@@ -69,6 +70,7 @@ export interface Common {
 export interface FilterOptions {
   q?: string;
   status?: string;
+  errorCode?: string;
   from?: string;
   to?: string;
   destination?: string;
@@ -84,6 +86,11 @@ export function withFilters(command: Command): Command {
       'words that are part of the file name, source, destination, metadata or id',
     )
     .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
+    .addOption(
+      new Option('--error-code <code>', 'transfers that have failed with this error').choices(
+        Object.keys(TRANSFER_ERRORS),
+      ),
+    )
     .option('--from <time>', 'created at or after this date or time')
     .option('--to <time>', 'created at or before this date or time')
     .option('--destination <start>', 'destinations that start with this text')
@@ -92,10 +99,20 @@ export function withFilters(command: Command): Command {
 }
 
 /** Returns the filters of the API that the options give. */
-export function filtersOf({ q, status, from, to, destination, retryOf, batch }: FilterOptions) {
+export function filtersOf({
+  q,
+  status,
+  errorCode,
+  from,
+  to,
+  destination,
+  retryOf,
+  batch,
+}: FilterOptions) {
   return {
     q,
     status,
+    error_code: errorCode,
     from_date: from,
     to_date: to,
     destination,

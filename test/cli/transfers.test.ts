@@ -316,6 +316,12 @@ describeWithPostgres('waybill transfers', () => {
       expect(await runClosed(settingsFor(database.url), closed)).toBe(0);
       expect(await runClosed(settingsFor(database.url), [...closed, '--watch'])).toBe(1);
       const [failedId] = failed.stdout.split('\n');
+      const withError = (code: string) =>
+        cli.run(['transfers', 'list', '--sort', 'created_at', '--json', '--error-code', code]);
+      const [found] = (await withError('source_not_found')).json<{ data: object[] }>();
+      expect(found!.data[0]).toMatchObject({ id: failedId, status: 'failed' });
+      expect((await withError('timeout')).json()).toMatchObject([{ pagination: { total: 0 } }]);
+      expect((await withError('oops')).stderr).toMatch(/Allowed choices are auth_failed, /);
       const watch = ['transfers', 'watch', failedId!];
       expect(await runClosed(settingsFor(database.url), watch)).toBe(6);
 

@@ -471,6 +471,7 @@ describeWithPostgres('the OpenAPI document', () => {
     expect(Object.keys(parameters)).toEqual([
       'q',
       'status',
+      'error_code',
       'from_date',
       'to_date',
       'destination',

@@ -379,6 +379,29 @@ function changes(start: () => Promise<TestApi>): void {
       expect(await bulk({ action: 'cancel', filter })).toMatchObject({ matched: 3, done: 3 });
     });
 
+    test('takes only the transfers that failed with an error', async () => {
+      const destination_uri = `s3://archive/${newKey()}/`;
+      const failed = await createIn('failed', { destination_uri });
+      await createIn('cancelled', { destination_uri });
+      await createIn('pending', { destination_uri });
+      const filter = { destination: destination_uri, error_code: FAILURE.code };
+      const other = { ...filter, error_code: 'timeout' };
+      expect(await bulk({ action: 'retry', filter: other })).toMatchObject({ matched: 0 });
+      expect(await bulk({ action: 'cancel', filter })).toMatchObject({ matched: 0 });
+      expect(await bulk({ action: 'retry', filter })).toMatchObject({
+        matched: 1,
+        retries: [{ retry_of: failed }],
+      });
+      const { status, body } = await post('bulk', {
+        action: 'retry',
+        filter: { ...filter, error_code: 'oops' },
+      });
+      expect({ status, field: body.errors[0].field }).toEqual({
+        status: 400,
+        field: 'filter.error_code',
+      });
+    });
+
     test.each(['filter', 'search'])('passes transfers that it refuses: by %s', async (way) => {
       const destination_uri = `s3://archive/${newKey()}/`;
       const q = way === 'search' ? destination_uri.slice(13, -1) : undefined;

@@ -3,7 +3,7 @@ import { createTransfer, reserveTransfer } from '../../src/commands/create-trans
 import { admitTransfer, endAttempt, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
-import type { AttemptFailure } from '../../src/domain/transfer-errors.ts';
+import { type AttemptFailure, TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
@@ -277,6 +277,9 @@ describeWithPostgres('GET /v1/transfers', () => {
     ['status=', 'status'],
     ['status=PENDING', 'status'],
     ['status=pending&status=queued', 'status'],
+    ['error_code=', 'error_code'],
+    ['error_code=TIMEOUT', 'error_code'],
+    ['error_code=timeout&error_code=stalled', 'error_code'],
     ['from_date=2026-02-30', 'from_date'],
     ['from_date=2026-13-01', 'from_date'],
     ['from_date=20260131', 'from_date'],
@@ -366,6 +369,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       ({ position } = await fail(reserved.transferId, code));
     }
     await commands.waitFor('transfers', position);
+    await commands.waitFor('transfer_search', position);
     const { body } = await api.ask('GET', '/v1/transfers/summary?from_date=2026-03-01');
     expect(body).toEqual({
       total: 3,
@@ -377,6 +381,49 @@ describeWithPostgres('GET /v1/transfers', () => {
     });
     const listed = await list('?from_date=2026-03-01&limit=1');
     expect(listed.body.data[0]).toMatchObject({ status: 'failed', error: { message: 'no' } });
+
+    for (const { code, transfers } of body.failures) {
+      const found = await list(`?from_date=2026-03-01&error_code=${code}`);
+      expect(found.pagination.total).toBe(transfers);
+      expect(found.body.data.map(({ error }: schemas.TransferListItem) => error?.code)).toEqual(
+        Array(transfers).fill(code),
+      );
+    }
+    for (const [query, total] of [
+      ['error_code=timeout', 2],
+      ['error_code=timeout&status=failed', 2],
+      ['error_code=timeout&status=completed', 0],
+      ['error_code=timeout&destination=s3://archive/failed/', 2],
+      ['error_code=timeout&destination=s3://archive/in', 0],
+      ['error_code=timeout&q=report', 2],
+      ['error_code=timeout&to_date=2026-02-28', 0],
+      ['error_code=stalled', 0],
+    ] as const) {
+      const found = await list(`?${query}`);
+      expect({ query, total: found.pagination.total, found: found.ids.length }).toEqual({
+        query,
+        total,
+        found: total,
+      });
+      const headers = { accept: 'text/csv' };
+      const csv = await api.ask('GET', `/v1/transfers?${query}`, { headers });
+      expect(csv.body.split('\r\n')).toHaveLength(total + 2);
+    }
+  });
+
+  test('names the error codes if it knows another', async () => {
+    const { status, body } = await api.ask('GET', '/v1/transfers?error_code=oops');
+    expect(status).toBe(400);
+    expect(body).toMatchObject({
+      code: 'invalid_parameter',
+      errors: [
+        {
+          field: 'error_code',
+          code: 'invalid_parameter',
+          message: `must be one of ${Object.keys(TRANSFER_ERRORS).join(', ')}`,
+        },
+      ],
+    });
   });
 
   test.each([

@@ -36,7 +36,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -1509,6 +1509,7 @@ export type TransferFailedPayload = {
 export type TransferFilters = {
   q?: string;
   status?: TransferStatus;
+  error_code?: TransferErrorCode;
   from_date?: string;
   to_date?: string;
   destination?: string;

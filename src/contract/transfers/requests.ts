@@ -8,6 +8,7 @@ import { idOf } from '../ids.ts';
 import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from './after.ts';
+import { transferErrorCode } from './errors.ts';
 import { transferOptions } from './options.ts';
 
 const TRANSFER_ID = { examples: ['txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] };
@@ -150,6 +151,9 @@ const filters = {
       'Only this status. A waiting transfer is `queued`, also between attempts. `pending` ' +
         'lasts for moments.',
     ),
+  error_code: transferErrorCode
+    .optional()
+    .describe('Only transfers that have failed with this error.'),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
   retry_of: idOf('txr', 'transfer').optional().describe('Only retries of this transfer.'),
@@ -181,10 +185,11 @@ export const listQuery = z
 
 /** Returns the filters as the read model takes them. */
 export function toFilter(filters: TransferFilters) {
-  const { q, status, from_date, to_date, destination, retry_of, batch_id } = filters;
+  const { q, status, error_code, from_date, to_date, destination, retry_of, batch_id } = filters;
   return {
     q,
     status,
+    errorCode: error_code,
     from: from_date,
     to: to_date,
     destination,

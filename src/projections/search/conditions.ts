@@ -35,9 +35,10 @@ export async function passesOthers(
   { accountId, filter }: Search,
   parts: Part[],
 ): Promise<Record<'few' | 'ofFew' | 'ofMany', Fragment>> {
-  const { status, destination, retryOf, batchId } = filter;
+  const { status, errorCode, destination, retryOf, batchId } = filter;
   const none = { few: tx`select`, ofFew: tx``, ofMany: tx`true` };
-  if ([status, destination, retryOf, batchId].every((value) => value === undefined)) return none;
+  const others = [status, errorCode, destination, retryOf, batchId];
+  if (others.every((value) => value === undefined)) return none;
   // `is true` keeps the planner from joins, whose costs it misjudges here.
   const own = tx`read.transfers where ${passes(tx, accountId, filter)}`;
   // The limit also tells the planner that the list fits into a hash table.

@@ -2,9 +2,10 @@
  * Indexed expressions over a row of `transfers`, each with the condition of its index. A query
  * needs both, or it reads the whole table.
  *
- * A condition holds for all rows that have a value, and for few others. It looks at the text of the
- * state: otherwise Postgres would parse each row that is written or put into an index. The tables
- * of an older version can answer both, too.
+ * A condition holds for all rows that have a value, and for few others. It looks at the status or
+ * at the text of the state: otherwise Postgres would parse each row that is written or put into an
+ * index. It has no parameter, so that a plan for any values can use the index. The tables of an
+ * older version can answer both, too.
  */
 import type { Queryable } from '../../adapters/postgres/connect.ts';
 
@@ -24,4 +25,13 @@ export function batchOf(sql: Queryable) {
 
 export function hasBatch(sql: Queryable) {
   return sql`strpos(state::text, '"batch_id":') > 0`;
+}
+
+/** The error with which a row has failed; that of its last attempt if it has not. */
+export function errorCodeOf(sql: Queryable) {
+  return sql`((state -> 'facts' -> 'error' ->> 'code') collate "C")`;
+}
+
+export function hasFailed(sql: Queryable) {
+  return sql`status = 'failed'`;
 }

@@ -1,9 +1,12 @@
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
 import type { SortOrder, TransferStatus } from '../../domain/transfer.ts';
-import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
+import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;
+  /** The error with which they have failed. */
+  errorCode?: TransferErrorCode | undefined;
   /** Created at or after this instant, ISO 8601. */
   from?: string | undefined;
   /** Created at or before this instant, ISO 8601. */
@@ -67,15 +70,19 @@ export function statusMatches(sql: Queryable, { status }: TransferFilter) {
 /** Returns what a filter asks of a row besides account, status, time and `q`. */
 export function rowMatches(
   sql: Queryable,
-  { destination, retryOf: repeated, batchId }: TransferFilter,
+  { errorCode, destination, retryOf: repeated, batchId }: TransferFilter,
 ) {
+  const errorMatches =
+    errorCode === undefined
+      ? sql``
+      : sql`and ${hasFailed(sql)} and ${errorCodeOf(sql)} = ${errorCode}`;
   const destinationMatches =
     destination === undefined ? sql`` : sql`and ${isBelow(sql, destination)}`;
   const retryMatches =
     repeated === undefined ? sql`` : sql`and ${isRetry(sql)} and ${retryOf(sql)} = ${repeated}`;
   const batchMatches =
     batchId === undefined ? sql`` : sql`and ${hasBatch(sql)} and ${batchOf(sql)} = ${batchId}`;
-  return sql`${destinationMatches} ${retryMatches} ${batchMatches}`;
+  return sql`${errorMatches} ${destinationMatches} ${retryMatches} ${batchMatches}`;
 }
 
 /**

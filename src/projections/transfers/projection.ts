@@ -11,7 +11,7 @@ import {
   RETENTION_TABLES,
   saveRetentionRecords,
 } from '../retention/removed-transfers.ts';
-import { batchOf, hasBatch, isRetry, retryOf } from './columns.ts';
+import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
 import { type BatchChange, batchChanges, type Change, countChanges } from './counts.ts';
 import { transferDifferences } from './differences.ts';
 
@@ -22,7 +22,7 @@ import { transferDifferences } from './differences.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 9,
+  version: 10,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETENTION_TABLES],
@@ -78,6 +78,9 @@ export const transfersProjection: Projection = {
     sql`
       create index on ${sql(schema)}.transfers
         (${batchOf(sql)}, status, created_at, transfer_id) where ${hasBatch(sql)}`,
+    sql`
+      create index on ${sql(schema)}.transfers
+        (account_id, ${errorCodeOf(sql)}, created_at, transfer_id) where ${hasFailed(sql)}`,
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     sql`
       create index on ${sql(schema)}.transfer_counts (account_id)

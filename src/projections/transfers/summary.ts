@@ -1,6 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
 import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import { errorCodeOf } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
 import { hourly } from './hours.ts';
 
@@ -46,7 +47,7 @@ export async function summarizeTransfers(
     select 'status' as kind, status as name, sum(transfers)::float8 as transfers
       from counted group by status
     union all
-    select 'code', state->'facts'->'error'->>'code', count(*)::float8 from failed group by 2
+    select 'code', ${errorCodeOf(sql)}, count(*)::float8 from failed group by 2
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
   const counts = new Map(of('status').map(({ name, transfers }) => [name, transfers]));

@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../../src/domain/event.ts';
-import { SORT_ORDERS, type TransferCreated } from '../../../src/domain/transfer.ts';
+import {
+  SORT_ORDERS,
+  type TransferCreated,
+  type TransferEvent,
+} from '../../../src/domain/transfer.ts';
+import type { TransferErrorCode } from '../../../src/domain/transfer-errors.ts';
 import { INDEXED } from '../../../src/installation.ts';
 import { prepareReadModels } from '../../../src/projections/read-models.ts';
 import { createTransferSearch } from '../../../src/projections/search/projection.ts';
@@ -32,6 +37,12 @@ const WORDS = [
 ];
 
 const search = createTransferSearch(SEGMENT_ROWS);
+
+function failedWith(code: TransferErrorCode): TransferEvent[] {
+  const { admitted, started, failed } = TRANSFER_EVENTS;
+  const error = { ...failed.data.error, code };
+  return [admitted, started, { ...failed, data: { ...failed.data, error } }];
+}
 
 describe('the words of a search', () => {
   const found = (words: string, created: Partial<TransferCreated>) => {
@@ -83,7 +94,8 @@ describe('the words of a search', () => {
 
 describeWithPostgres('searches', () => {
   let database: TestDatabase;
-  const known: { created: TransferCreated; cancelled: boolean }[] = [];
+  /** Those without a code are pending, the others failed. */
+  const known: { created: TransferCreated; code: TransferErrorCode | null }[] = [];
   let events: StoredEvent[];
 
   beforeAll(async () => {
@@ -103,11 +115,11 @@ describeWithPostgres('searches', () => {
         metadata: { order: String(i * 7_919), note: `customer-${i % 50}` },
         created_at: new Date(at).toISOString(),
       });
-      const cancelled = i % 5 !== 0;
-      known.push({ created, cancelled });
+      const code = i % 5 === 0 ? null : i % 50 === 1 ? 'disk_full' : 'timeout';
+      known.push({ created, code });
       const stream = `transfer-${created.transfer_id}`;
       log.append(stream, { type: 'transfer.created', data: created });
-      if (cancelled) log.append(stream, TRANSFER_EVENTS.cancelled);
+      for (const event of code === null ? [] : failedWith(code)) log.append(stream, event);
     }
     events = log.events;
     for (let i = 0; i < events.length; i += 500)
@@ -118,10 +130,13 @@ describeWithPostgres('searches', () => {
   });
   afterAll(() => database?.drop());
 
-  function naive(account: string, { q = '', status, from, to, destination }: TransferFilter) {
+  function naive(
+    account: string,
+    { q = '', status, errorCode, from, to, destination }: TransferFilter,
+  ) {
     const words = q.normalize('NFC').toLowerCase().split(/\s+/).filter(Boolean);
     return known
-      .filter(({ created, cancelled }) => {
+      .filter(({ created, code }) => {
         const { transfer_id, file_name, source, created_at, metadata } = created;
         const text = [transfer_id, file_name, source, created.destination]
           .concat(Object.entries(metadata).flat())
@@ -131,7 +146,8 @@ describeWithPostgres('searches', () => {
         return (
           created.account_id === account &&
           words.every((word) => text.includes(word)) &&
-          (status === undefined || (status === 'cancelled') === cancelled) &&
+          (status === undefined || (status === 'failed') === (code !== null)) &&
+          (errorCode === undefined || errorCode === code) &&
           (from === undefined || created_at >= from) &&
           (to === undefined || created_at <= to) &&
           (destination === undefined || created.destination.startsWith(destination))
@@ -147,7 +163,8 @@ describeWithPostgres('searches', () => {
     .map((at) => new Date(START + at * 60_000).toISOString());
   const filters = fc.record(
     {
-      status: fc.constantFrom('cancelled' as const, 'pending' as const),
+      status: fc.constantFrom('failed' as const, 'pending' as const),
+      errorCode: fc.constantFrom('timeout' as const, 'disk_full' as const, 'stalled' as const),
       from: minute,
       to: minute,
       destination: fc.constantFrom('s3://archive_1/', 's3://archive_1/in/Report', 's3://'),
@@ -270,8 +287,10 @@ describeWithPostgres('searches', () => {
     for (const order of SORT_ORDERS)
       for (const filter of [
         { q: 'csv' },
-        { q: 'customer-1', status: 'cancelled' as const },
-        { status: 'cancelled' as const },
+        { q: 'customer-1', status: 'failed' as const },
+        { status: 'failed' as const },
+        { q: 'csv', errorCode: 'timeout' as const },
+        { q: 'csv', errorCode: 'disk_full' as const },
         {},
       ]) {
         const found: string[] = [];
@@ -318,7 +337,7 @@ describeWithPostgres('searches', () => {
 
   it('find the same in tables of an older version, whose segments have no lists', async () => {
     const { sql } = database;
-    const asked = { q: 'report 1', status: 'cancelled' as const };
+    const asked = { q: 'report 1', status: 'failed' as const };
     const columns = [
       ['transfer_search_segments', 'texts'],
       ['transfer_search_accounts', 'starts'],

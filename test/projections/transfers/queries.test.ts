@@ -10,6 +10,7 @@ import {
   type TransferStatus,
 } from '../../../src/domain/transfer.ts';
 import { CHANGES, type Change } from '../../../src/domain/transfer-decider.ts';
+import type { TransferErrorCode } from '../../../src/domain/transfer-errors.ts';
 import { INDEXED } from '../../../src/installation.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../../src/processes/live/queries.ts';
@@ -40,19 +41,30 @@ const DESTINATIONS = [
   's3://B/größe/日本\u{1f600}/',
 ];
 
-const { admitted, started, completed, failed, cancelled } = TRANSFER_EVENTS;
+const { admitted, started, retry, completed, failed, cancelled } = TRANSFER_EVENTS;
 const PATHS: Record<TransferStatus, TransferEvent[]> = {
   pending: [],
-  queued: [admitted],
+  // These two keep the error of an attempt, but did not fail.
+  queued: [admitted, started, retry],
+  cancelled: [admitted, started, retry, cancelled],
   in_progress: [admitted, started],
   completed: [admitted, started, completed],
   failed: [admitted, started, failed],
-  cancelled: [cancelled],
 };
+const OFTEN: TransferErrorCode = failed.data.error.code;
+const RARE: TransferErrorCode = 'disk_full';
+const NEVER: TransferErrorCode = 'stalled';
+
+function failedWith(code: TransferErrorCode): TransferEvent[] {
+  const error = { ...failed.data.error, code };
+  return [admitted, started, { ...failed, data: { ...failed.data, error } }];
+}
 
 interface Known {
   created: TransferCreated;
   status: TransferStatus;
+  /** Null if it did not fail. */
+  code: TransferErrorCode | null;
 }
 
 describeWithPostgres('queries of transfers', () => {
@@ -79,9 +91,11 @@ describeWithPostgres('queries of transfers', () => {
         priority: choose(PRIORITIES, i % 11),
         retry_of: i % 13 === 12 ? (known[(i * 37) % i]?.created.transfer_id ?? null) : null,
       });
-      known.push({ created, status });
+      const code = status === 'failed' ? (i % 75 === 22 ? RARE : OFTEN) : null;
+      known.push({ created, status, code });
       const stream = `transfer-${created.transfer_id}`;
-      const all: TransferEvent[] = [{ type: 'transfer.created', data: created }, ...PATHS[status]];
+      const path = code === null ? PATHS[status] : failedWith(code);
+      const all: TransferEvent[] = [{ type: 'transfer.created', data: created }, ...path];
       for (const event of all) log.append(stream, event);
     }
     for (let i = 0; i < log.events.length; i += 1_000) {
@@ -95,11 +109,12 @@ describeWithPostgres('queries of transfers', () => {
   /** Ids of the matches, newest first. */
   function naive(
     account: string,
-    { status, from, to, destination, retryOf }: TransferFilter,
+    { status, errorCode, from, to, destination, retryOf }: TransferFilter,
   ): string[] {
     return known
       .filter(({ created }) => created.account_id === account)
       .filter((each) => status === undefined || each.status === status)
+      .filter(({ code }) => errorCode === undefined || code === errorCode)
       .filter(
         ({ created }) =>
           (from === undefined || created.created_at >= from) &&
@@ -155,10 +170,15 @@ describeWithPostgres('queries of transfers', () => {
   const retryOf = fc
     .nat(COUNT - 1)
     .map((i) => ({ retryOf: known[i]?.created.retry_of ?? 'txr_000001' }));
+  const errorCode = fc.oneof(
+    { weight: 3, arbitrary: fc.constant({}) },
+    fc.record({ errorCode: fc.constantFrom(OFTEN, RARE, NEVER) }),
+  );
   const filter: fc.Arbitrary<TransferFilter> = fc
     .tuple(
       span,
       status,
+      errorCode,
       fc.oneof(
         { weight: 3, arbitrary: fc.constant({}) },
         destination.map((destination) => ({ destination })),
@@ -195,7 +215,12 @@ describeWithPostgres('queries of transfers', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom('acc_a', 'acc_b', 'acc_none'),
-        fc.tuple(span, status, fc.oneof({ weight: 5, arbitrary: fc.constant({}) }, retryOf)),
+        fc.tuple(
+          span,
+          status,
+          errorCode,
+          fc.oneof({ weight: 5, arbitrary: fc.constant({}) }, retryOf),
+        ),
         // Most begin with the latter two.
         fc.oneof(destination, fc.constantFrom('s', 'sftp://a/')),
         fc.integer({ min: 1, max: 100 }),
@@ -263,6 +288,53 @@ describeWithPostgres('queries of transfers', () => {
       expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 6);
     });
 
+    describe.each(['auto', 'force_generic_plan'])('those with an error, with %s,', (mode) => {
+      let sql: Sql;
+      beforeAll(() => {
+        sql = connect(database.url, {
+          max: 1,
+          settings: { ...INDEXED, plan_cache_mode: mode },
+        });
+      });
+      afterAll(() => sql?.end());
+
+      const page = { limit: 25, offset: 0 };
+      const retry = { action: 'retry' } as const;
+      const total = async (filter: TransferFilter) =>
+        (await listTransfers(sql, 'acc_a', { errorCode: RARE, ...filter }, page)).total;
+      it.each<[string, () => Promise<number>]>([
+        ['on a page', () => total({})],
+        ['on a page of the status', () => total({ status: 'failed' })],
+        ['on a page of another status', () => total({ status: 'completed' })],
+        ['on a page of a time', () => total({ from: new Date(START).toISOString() })],
+        ['on a page of a destination', () => total({ destination: 's' })],
+        ['on a page of no destination', () => total(none)],
+        ['on a page of an error that none has', () => total({ errorCode: NEVER })],
+        [
+          'in an export',
+          async () => {
+            let exported = 0;
+            for await (const transfers of eachTransfer(sql, 'acc_a', { errorCode: RARE }))
+              exported += transfers.length;
+            return exported;
+          },
+        ],
+        [
+          'in a retry',
+          async () => {
+            const found = await findChangeable(sql, 'acc_a', { errorCode: RARE }, retry, 25);
+            return found.transferIds.length;
+          },
+        ],
+      ])('%s', async (_, read) => {
+        for (let i = 0; i < 6; i++) await read();
+        const before = await rowsRead(sql);
+        await read();
+        // A few times those with the error, and the retries: fewer than have failed.
+        expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 10);
+      });
+    });
+
     const few = 100;
     it.each<[string, number]>([
       ['a page of nearly all destinations', 0],
@@ -276,6 +348,27 @@ describeWithPostgres('queries of transfers', () => {
       // Few entries to see that many match, fewer of the others, and an hour or two.
       expect((await entriesRead(sql)) - before).toBeLessThan(COUNT / 3);
     });
+  });
+
+  it('find those with an error in tables of an older version, which have no index', async () => {
+    const { sql } = database;
+    const [index] = await sql<{ name: string; definition: string }[]>`
+      select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
+        from pg_index
+       where indrelid = 'read.transfers'::regclass and pg_get_indexdef(indexrelid) like '%error%'`;
+    expect(index).toBeDefined();
+    await sql.unsafe(`drop index ${index?.name}`);
+    try {
+      for (const errorCode of [OFTEN, RARE, NEVER]) {
+        const page = { limit: 100, offset: 0 };
+        const { transfers, total } = await listTransfers(sql, 'acc_a', { errorCode }, page);
+        const expected = naive('acc_a', { errorCode });
+        expect(total).toBe(expected.length);
+        expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(expected.slice(0, 100));
+      }
+    } finally {
+      await sql.unsafe(index?.definition as string);
+    }
   });
 
   it('find what a change applies to, oldest first', async () => {
