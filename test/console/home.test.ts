@@ -166,10 +166,18 @@ await describeConsole('the home page of the console', () => {
     expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
 
     const list = `${console.url}/console/transfers?status=failed&${RECENT}`;
-    await page.getByRole('link', { name: 'Sign-in rejected' }).click();
-    await eventually(() => page.url()).toBe(list);
-    await page.getByText('1–3 of 3').waitFor();
-    await page.goBack();
+    for (const [reason, code, shown] of [
+      ['The server took too long', 'timeout', '1–2 of 2'],
+      ['Sign-in rejected', 'auth_failed', '1–1 of 1'],
+    ] as const) {
+      await page.getByRole('link', { name: reason }).click();
+      await eventually(() => page.url()).toBe(
+        `${console.url}/console/transfers?status=failed&error_code=${code}&${RECENT}`,
+      );
+      await page.getByText(shown).waitFor();
+      expect(await page.getByLabel('Reason').inputValue()).toBe(code);
+      await page.goBack();
+    }
     await finding(page, '3 transfers failed in 24 hours').getByRole('link').click();
     await eventually(() => page.url()).toBe(list);
     await page.goBack();

@@ -105,6 +105,30 @@ await describeConsole('the list of transfers', () => {
     await page.getByRole('heading', { level: 1, name: 'one.csv' }).waitFor();
   });
 
+  test('shows the transfers that failed for a reason', async () => {
+    await append('reasons', 'failed.csv', FAILED);
+    await append('reasons', 'completed.csv', COMPLETED);
+    await untilFound('reasons', 2);
+    const page = await console.visitSignedIn(list('reasons'));
+    const [state, reason] = [page.getByLabel('State'), page.getByLabel('Reason')];
+    await eventually(async () => (await files(page)).length).toBe(2);
+    expect(await reason.count()).toBe(0);
+    await state.selectOption('Failed');
+    await reason.selectOption('The server took too long');
+    await eventually(() => files(page)).toEqual(['failed.csv']);
+    expect(new URL(page.url()).search).toBe('?q=reasons&status=failed&error_code=timeout');
+    await reason.selectOption('Sign-in rejected');
+    await page.getByText('No transfers match').waitFor();
+    await state.selectOption('Completed');
+    await eventually(() => files(page)).toEqual(['completed.csv']);
+    expect(new URL(page.url()).search).toBe('?q=reasons&status=completed');
+
+    await page.goto(`${list('reasons')}&error_code=timeout`);
+    await eventually(() => files(page)).toEqual(['failed.csv']);
+    await reason.selectOption('All');
+    await eventually(async () => (await files(page)).length).toBe(2);
+  });
+
   test('says so if more may match than it counted', async () => {
     await append('uncounted', 'a.csv', FAILED);
     await untilFound('uncounted', 1);

@@ -26,6 +26,9 @@ const LABELS: Record<TransferErrorCode, string> = {
   internal_error: 'Fault of Waybill',
 };
 
+/** All codes that this console knows. */
+export const ERROR_CODES = Object.keys(LABELS) as TransferErrorCode[];
+
 /** Returns an error code in words, and the advice that the transfer's page gives. */
 export function reasonOf(code: TransferErrorCode): { label: string; advice: string } {
   // A newer service may know more codes.

@@ -11,6 +11,7 @@ import { distance } from '../../components/time.tsx';
 import { duration, many } from '../../components/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
 import { healthOf, newHostKeysOf } from '../endpoints/health.tsx';
+import type { Filter } from '../transfers/filter.ts';
 import { WAITED_MINUTES, type Waiting } from './waiting.ts';
 
 const SHOWN = 5;
@@ -60,8 +61,8 @@ export function checksOf(
 }
 
 /** Returns the address of the list of the transfers of the last 24 hours. */
-export function listOf(recent: Overview['recent'], status?: string): string {
-  return urlOf('/console/transfers', { query: { status, ...recent } });
+export function listOf(recent: Overview['recent'], filter: Filter = {}): string {
+  return urlOf('/console/transfers', { query: { ...filter, ...recent } });
 }
 
 function transfers({ recent, summary }: Overview): Check {
@@ -73,7 +74,7 @@ function transfers({ recent, summary }: Overview): Check {
       tone: 'bad',
       title: `${many(failed, 'transfer')} failed in 24 hours`,
       items: [],
-      link: { href: listOf(recent, 'failed'), label: 'Show failed transfers' },
+      link: { href: listOf(recent, { status: 'failed' }), label: 'Show failed transfers' },
     }),
     fine: 'No transfer failed in 24 hours.',
   };

@@ -27,7 +27,7 @@ export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>
         <StateTiles
           total={data?.total}
           counts={data?.by_status}
-          listOf={(status) => listOf(recent, status)}
+          listOf={(status) => listOf(recent, status && { status })}
         />
       </section>
       {data && data.failures.length > 0 && <Failures summary={data} recent={recent} />}
@@ -43,7 +43,7 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
       kind: 'row',
       cell: ({ code }) => (
         <span>
-          <a class="file" href={listOf(recent, 'failed')}>
+          <a class="file" href={listOf(recent, { status: 'failed', error_code: code })}>
             {reasonOf(code).label}
           </a>
           <span class="route mono">{code}</span>

@@ -1,5 +1,10 @@
 import { urlOf } from '../../api/client.ts';
-import type { LiveTransfer, Operations, TransferFilters } from '../../api/operations.ts';
+import type {
+  LiveTransfer,
+  Operations,
+  TransferErrorCode,
+  TransferFilters,
+} from '../../api/operations.ts';
 import { STATUSES } from './states.tsx';
 
 export const ADDRESS = '/console/transfers';
@@ -21,12 +26,14 @@ export interface View {
 export const PAGE_SIZES = [25, 50, 100];
 
 export function readView(query: Record<string, string>): View {
-  const { q, destination, retry_of, batch_id, from_date, to_date } = query;
+  const { q, error_code, destination, retry_of, batch_id, from_date, to_date } = query;
   const status = STATUSES.find((known) => known === query.status);
   return {
     filter: {
       ...(q && { q }),
       ...(status && { status }),
+      // Also one that this console does not know: the service may, or reports it.
+      ...(error_code && { error_code: error_code as TransferErrorCode }),
       ...(destination && { destination }),
       ...(retry_of && { retry_of }),
       ...(batch_id && { batch_id }),
@@ -55,6 +62,7 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
   const {
     q = '',
     status,
+    error_code,
     destination = '',
     retry_of,
     batch_id,
@@ -79,6 +87,8 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
       .split(/\s+/)
       .every((word) => text.includes(word)) &&
     (status === undefined || transfer.status === status) &&
+    (error_code === undefined ||
+      (transfer.status === 'failed' && transfer.error?.code === error_code)) &&
     transfer.destination.startsWith(destination) &&
     (retry_of === undefined || transfer.retry_of === retry_of) &&
     (batch_id === undefined || transfer.batch_id === batch_id) &&

@@ -1,4 +1,5 @@
 import { useLocation } from 'preact-iso/router';
+import { ERROR_CODES, reasonOf } from '../../api/error-reasons.ts';
 import { DayField } from '../../components/day-field.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { addressOf, type View } from './filter.ts';
@@ -11,6 +12,10 @@ export function Filters({ view }: { view: View }) {
   const { route } = useLocation();
   const { filter, order } = view;
   const apply = (changes: Record<string, string>) => route(addressOf(view, changes));
+
+  // No transfer in another state matches a reason of failure.
+  const applyStatus = (status: string) =>
+    apply(status === 'failed' ? { status } : { status, error_code: '' });
 
   function search(text: string): void {
     const q = text.trim();
@@ -31,7 +36,7 @@ export function Filters({ view }: { view: View }) {
           <span>State</span>
           <select
             value={filter.status ?? ''}
-            onChange={({ currentTarget }) => apply({ status: currentTarget.value })}
+            onChange={({ currentTarget }) => applyStatus(currentTarget.value)}
           >
             <option value="">All</option>
             {STATUSES.map((status) => (
@@ -41,6 +46,22 @@ export function Filters({ view }: { view: View }) {
             ))}
           </select>
         </label>
+        {(filter.status === 'failed' || filter.error_code) && (
+          <label class="wide">
+            <span>Reason</span>
+            <select
+              value={filter.error_code ?? ''}
+              onChange={({ currentTarget }) => apply({ error_code: currentTarget.value })}
+            >
+              <option value="">All</option>
+              {ERROR_CODES.map((code) => (
+                <option key={code} value={code}>
+                  {reasonOf(code).label}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
         <label>
           <span>Order</span>
           <select
