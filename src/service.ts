@@ -264,18 +264,20 @@ async function listen(
 async function refuseWrongLog(installation: Installation): Promise<void> {
   const { sql, store, logId } = installation;
   await requireEngine(sql, logId, store.engine);
-  const wrong = new Map<string, WrongLog>();
-  for (const { name, table } of allConsumers(store)) {
+  const checks = allConsumers(store).map(async ({ name, table }) => {
     const checkpoint = await loadCheckpoint(sql, table, name);
-    if (!checkpoint) continue;
-    await resumePosition(installation, table, name, checkpoint).catch((error: unknown) => {
-      if (error instanceof WrongLog) wrong.set(name, error);
+    if (!checkpoint) return [];
+    try {
+      await resumePosition(installation, table, name, checkpoint);
+    } catch (error) {
+      if (error instanceof WrongLog) return [{ name, message: error.message }];
       // Another process has moved the checkpoint, and verified it first.
-      else if (!(error instanceof CheckpointMoved)) throw error;
-    });
-  }
-  const [first, ...others] = wrong.keys();
-  if (first === undefined) return;
-  const { message } = wrong.get(first) as WrongLog;
-  throw new WrongLog(others.length ? `${message}. The same for ${others.join(', ')}` : message);
+      if (!(error instanceof CheckpointMoved)) throw error;
+    }
+    return [];
+  });
+  const [first, ...others] = (await Promise.all(checks)).flat();
+  if (!first) return;
+  const sameFor = others.map(({ name }) => name).join(', ');
+  throw new WrongLog(sameFor ? `${first.message}. The same for ${sameFor}` : first.message);
 }

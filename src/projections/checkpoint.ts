@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
@@ -11,6 +12,10 @@ export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
 
 /** Notified with the name of a consumer whose checkpoint was set back. The running one listens. */
 export const RESTART_CHANNEL = 'waybill_checkpoint_restart';
+
+/** How long a node of an EventStoreDB can answer as the leader after it has lost its lead. */
+const STALE_MS = 10_000;
+const LOOK_MS = 500;
 
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
 
@@ -207,7 +212,7 @@ export async function verifyCheckpoint(
     );
   }
   if (event === null) return 0n;
-  const [found] = await store.read(event.stream, event.revision);
+  const found = await findEvent(store, event);
   if (found?.id !== event.id) {
     throw new WrongLog(
       `${name} has processed event ${event.id}, which is not in this log: ` +
@@ -216,6 +221,22 @@ export async function verifyCheckpoint(
     );
   }
   return found.position;
+}
+
+/**
+ * Reads an event; null if the log does not have it. A former leader of an EventStoreDB that was
+ * frozen answers for some seconds without the newest events, so there an event has to stay missing.
+ */
+async function findEvent(
+  store: EventStore,
+  { stream, revision }: NonNullable<Checkpoint['event']>,
+): Promise<StoredEvent | null> {
+  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
+  for (;;) {
+    const [found] = await store.read(stream, revision, 1);
+    if (found || performance.now() >= until) return found ?? null;
+    await sleep(LOOK_MS);
+  }
 }
 
 /** Returns the checkpoints of all consumers, sorted by name. Omits those of running rebuilds. */

@@ -434,4 +434,19 @@ describeWithPostgres('a consumer of the log', () => {
       );
     }
   });
+
+  it('rejects no log of an EventStoreDB whose former leader answers for a moment', async () => {
+    await append('stale-a', 1);
+    const deps = openProcess();
+    await catchUpIfIdle(deps, consumer('stale'));
+    const checkpoint = (await loadCheckpoint(database.sql, 'work.checkpoints', 'stale'))!;
+    let answers = 0;
+    const stale: EventStore = {
+      ...store,
+      engine: 'eventstoredb',
+      read: async (...read) => (answers++ === 0 ? [] : store.read(...read)),
+    };
+    await verifyCheckpoint(stale, 'stale', checkpoint, LOG_ID);
+    expect(answers).toBe(2);
+  });
 });
