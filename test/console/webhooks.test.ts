@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { removeWebhook } from '../../src/commands/webhooks.ts';
+import { newId } from '../../src/domain/ids.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';
@@ -225,16 +226,17 @@ await describeConsole('webhooks in the console', () => {
   );
 
   test('the text in the search field stays while the list reloads', async () => {
+    const unknown = newId('whk');
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
     const field = page.getByRole('searchbox', { name: 'Webhook id' });
-    await field.pressSequentially('whk_none');
+    await field.pressSequentially(unknown);
     // The second request starts after the first answer is shown.
     for (let looks = 0; looks < 2; looks++)
       await page.waitForResponse((answer) => answer.url().includes('/v1/deliveries?'));
-    expect(await field.inputValue()).toBe('whk_none');
+    expect(await field.inputValue()).toBe(unknown);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'No failed deliveries of this webhook' }).waitFor();
-    expect(page.url()).toContain('webhook_id=whk_none');
+    expect(page.url()).toContain(`webhook_id=${unknown}`);
     await page.getByRole('link', { name: 'Show all webhooks' }).click();
     await eventually(() => field.inputValue()).toBe('');
   });

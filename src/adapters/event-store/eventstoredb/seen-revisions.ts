@@ -5,26 +5,31 @@
  * leader is no protection, but a read of a stream can be compared with what is known of it.
  */
 
-/** More than the events of the seconds for which a node can be wrong. */
+/** Much longer than a node can be wrong: so a log that was changed is seen as it is. */
+const KNOWN_FOR_MS = 60_000;
 const STREAMS = 20_000;
 
 export interface SeenRevisions {
   note(stream: string, revision: number): void;
-  /** Returns the newest known revision of a stream; -1 if none is known. */
+  /** Returns the newest revision of a stream that was noted within a minute; -1 if none was. */
   newest(stream: string): number;
 }
 
-/** Remembers the streams that changed last. */
+/** Remembers the streams that changed last, at most 20,000. */
 export function createSeenRevisions(): SeenRevisions {
-  const streams = new Map<string, number>();
+  const streams = new Map<string, { revision: number; at: number }>();
   return {
     note(stream, revision) {
-      const before = streams.get(stream) ?? -1;
+      const known = streams.get(stream);
+      if (known && known.revision > revision) return;
       // The last one to change is forgotten last.
       streams.delete(stream);
-      streams.set(stream, Math.max(before, revision));
+      streams.set(stream, { revision, at: performance.now() });
       if (streams.size > STREAMS) streams.delete(streams.keys().next().value as string);
     },
-    newest: (stream) => streams.get(stream) ?? -1,
+    newest(stream) {
+      const known = streams.get(stream);
+      return known && performance.now() < known.at + KNOWN_FOR_MS ? known.revision : -1;
+    },
   };
 }

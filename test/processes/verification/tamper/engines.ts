@@ -1,4 +1,7 @@
 import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/records.ts';
+import { createEventStoreDb } from '../../../../src/adapters/event-store/eventstoredb.ts';
+import type { EventStore } from '../../../../src/adapters/event-store/port.ts';
+import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import type { StoredEvent } from '../../../../src/domain/event.ts';
 import { startFakeEventStoreDb } from '../../../support/fake-eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
@@ -9,6 +12,8 @@ export interface Tampered {
   installation: TestInstallation;
   /** Replaces all events. `head` is what an embedded log says of its end. */
   replaceLog(events: readonly StoredEvent[], head: bigint): Promise<void>;
+  /** Opens the log as another process does. The caller closes it. */
+  openStore(): EventStore;
   close(): Promise<void>;
 }
 
@@ -22,6 +27,7 @@ export async function openEmbedded(): Promise<Tampered> {
     installation,
     replaceLog: (events, head) =>
       sql.begin((tx) => replaceLog(tx, config.streamPrefix, events, head)),
+    openStore: () => createPostgresLog({ sql, prefix: config.streamPrefix }),
     close: () => installation.close(),
   };
 }
@@ -52,6 +58,7 @@ export async function openEventStoreDb(): Promise<Tampered> {
           }),
       );
     },
+    openStore: () => createEventStoreDb({ url: server.url, prefix }),
     async close() {
       await installation.close();
       server.close();

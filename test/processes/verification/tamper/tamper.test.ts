@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openLog } from '../../../../src/adapters/event-store/log-id.ts';
 import type { StoredEvent } from '../../../../src/domain/event.ts';
 import { originOf } from '../../../../src/domain/proof/checkpoint.ts';
@@ -63,7 +63,9 @@ describeWithPostgres('a log that was changed', () => {
     }
 
     async function verify(kept: KeptCheckpoint[]): Promise<Fault[]> {
-      const { store, patient } = tampered.installation;
+      const { patient } = tampered.installation;
+      const store = tampered.openStore();
+      onTestFinished(() => store.close());
       const faults: Fault[] = [];
       const logId = await openLog(store);
       const verdict = await verifyLog(
