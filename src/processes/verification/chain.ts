@@ -7,6 +7,7 @@ import type { StoredEvent } from '../../domain/event.ts';
 import { eventHash } from '../../domain/event-hash.ts';
 import { flowDecider } from '../../domain/flow-decider.ts';
 import { keyDecider } from '../../domain/key.ts';
+import { notWritten } from '../../domain/proof/log-changed.ts';
 import { retentionFold } from '../../domain/retention.ts';
 import { checkpointDecider } from '../../domain/signed-checkpoint.ts';
 import { signingKeyDecider } from '../../domain/signing-key.ts';
@@ -42,7 +43,7 @@ export interface CheckedEvent {
 }
 
 export interface ChainVerifier {
-  /** Checks the next event of the log. */
+  /** Checks the next event of the log. Throws LogChanged if it has no RFC 8785 form. */
   check(event: StoredEvent): CheckedEvent;
   /** Returns the number of streams seen so far. */
   streams(): number;
@@ -87,7 +88,7 @@ export function createChainVerifier(
         revision: event.revision,
         id: event.id,
         occurredAt: event.metadata.occurred_at,
-        hash: eventHash(event),
+        hash: hashOf(event),
         state,
       };
       const ended = isLast(event, state);
@@ -99,6 +100,14 @@ export function createChainVerifier(
     streams: () => streams,
     open: () => open,
   };
+}
+
+function hashOf(event: StoredEvent): string {
+  try {
+    return eventHash(event);
+  } catch (error) {
+    throw notWritten(event, (error as Error).message);
+  }
 }
 
 /** Returns true for the end of a batch or transfer, or the last step after the transfer. */

@@ -108,6 +108,15 @@ describe('createChainVerifier', () => {
     ).toEqual([expect.stringMatching(/^1: prev_hash/)]);
   });
 
+  it.each([Infinity, '\ud800'])('names an event that no JSON of Waybill has: %j', (value) => {
+    const [first, second] = transfer() as [StoredEvent, StoredEvent];
+    const verifier = createChainVerifier();
+    verifier.check(first);
+    expect(() => verifier.check({ ...second, data: { reason: value } })).toThrow(
+      /^transfer-txr_a revision 1 \(evt_1\) at position 1 was changed: .* Keep the log/,
+    );
+  });
+
   it('finds a missing event', () => {
     const [first, , last] = transfer();
     expect(verify([first!, last!])).toEqual([expect.stringMatching(/^2: revision 1 was expected/)]);

@@ -2,19 +2,18 @@
  * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the
  * driver takes longer for a thousand rows than for the parse of their events.
  */
-import type { EventMetadata, StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/event.ts';
 import { HASH_BYTES } from '../../../domain/proof/hash.ts';
+import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
+import { type EventPlace, withContent } from './rows.ts';
 
 /** The record separator. No JSON has it as it is, and no name of ours has it. */
 const SEPARATOR = '\x1e';
 
 /** The names of streams of the log itself begin so, after the prefix. */
 const OF_THE_LOG = 'log-';
-
-/** Stands for what an event leaves out. */
-const LEFT_OUT = Object.freeze({});
 
 /** What JSON escapes, but the separator. Postgres holds no NUL and no half of a surrogate pair. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
@@ -158,37 +157,36 @@ function eventsOf(
   const ids = split(row.id);
   const types = split(row.type);
   const versions = split(row.schema_version);
-  const datas = valuesOf(row.data, only === 'leaves');
-  const metadatas = valuesOf(row.metadata, only !== undefined);
+  const datas = textsOf(row.data, only === 'leaves');
+  const metadatas = textsOf(row.metadata, only !== undefined);
   const { leaves } = row;
-  const events = split(positions).map(
-    (position, i): StoredEvent => ({
+  const places = split(positions);
+  for (const column of [streams, ids, types, datas, metadatas])
+    if (column.length !== places.length)
+      throw new LogChanged(
+        `An event between the positions ${places[0]} and ${places.at(-1)} has a record separator ` +
+          `(U+001E) in a column: it was not written by Waybill. ${KEEP_LOG}`,
+      );
+  return places.map((position, i): StoredEvent => {
+    const place: EventPlace = {
       id: ids[i] as string,
       type: types[i] as string,
       schema_version: Number(versions[i]),
-      data: datas[i] as StoredEvent['data'],
-      metadata: metadatas[i] as EventMetadata,
       stream: streams[i] as string,
       revision: Number(revisions[i]),
       position: BigInt(position),
-      ...(leaves && { leaf_hash: leaves.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES) }),
-    }),
-  );
-  for (const column of [streams, ids, types, datas, metadatas])
-    if (column.length !== events.length)
-      throw new Error(
-        `An event between the positions ${events[0]?.position} and ${events.at(-1)?.position} has ` +
-          'a record separator (U+001E) in a column: it was not written by Waybill',
-      );
-  return events;
+    };
+    if (leaves) place.leaf_hash = leaves.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES);
+    return withContent(place, datas[i], metadatas[i]);
+  });
 
-  /** Returns a value for each event; an empty object for those that leave it out. */
-  function valuesOf(column: string | null, ofTheLogOnly: boolean): unknown[] {
-    const values = column === null ? [] : split(column).map((text) => JSON.parse(text));
-    if (!ofTheLogOnly) return values;
-    const found = values.values();
+  /** Returns a text for each event; null for those that leave it out. */
+  function textsOf(column: string | null, ofTheLogOnly: boolean): (string | null)[] {
+    const texts = column === null ? [] : split(column);
+    if (!ofTheLogOnly) return texts;
+    const found = texts.values();
     const all = streams.map((stream) =>
-      stream.startsWith(OF_THE_LOG) ? found.next().value : LEFT_OUT,
+      stream.startsWith(OF_THE_LOG) ? (found.next().value as string) : null,
     );
     return [...all, ...found];
   }

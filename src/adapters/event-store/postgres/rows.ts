@@ -1,4 +1,5 @@
 import type { EventMetadata, StoredEvent } from '../../../domain/event.ts';
+import { notWritten } from '../../../domain/proof/log-changed.ts';
 
 /** An event as it is written. Its data and metadata are the exact bytes that are hashed. */
 export interface Row {
@@ -15,16 +16,42 @@ export interface StoredRow extends Row {
   revision: number;
 }
 
-/** Returns the event of a row. Its stream loses the prefix of the installation. */
+/** An event without its content. */
+export type EventPlace = Omit<StoredEvent, 'data' | 'metadata'>;
+
+/** Stands for what an event leaves out. */
+const LEFT_OUT = Object.freeze({});
+
+/**
+ * Returns the event of a row. Its stream loses the prefix of the installation. Throws LogChanged if
+ * Waybill cannot have written the row.
+ */
 export function toEvent(row: StoredRow, prefix: string): StoredEvent {
-  return {
-    id: row.id,
-    type: row.type,
-    schema_version: row.schema_version,
-    data: JSON.parse(row.data),
-    metadata: JSON.parse(row.metadata) as EventMetadata,
-    stream: row.stream.slice(prefix.length),
-    revision: row.revision,
-    position: row.position,
-  };
+  const { id, type, schema_version, revision, position } = row;
+  const stream = row.stream.slice(prefix.length);
+  const place = { id, type, schema_version, stream, revision, position };
+  return withContent(place, row.data, row.metadata);
+}
+
+/** Adds data and metadata, JSON texts; null leaves them out. Throws LogChanged as `toEvent`. */
+export function withContent(
+  place: EventPlace,
+  data: string | null | undefined,
+  metadata: string | null | undefined,
+): StoredEvent {
+  const event = { ...place, data: parse(data), metadata: parse(metadata) as EventMetadata | null };
+  if (event.data === undefined) throw notWritten(place, 'its data is no JSON');
+  if (typeof event.metadata !== 'object' || event.metadata === null)
+    throw notWritten(place, 'its metadata is no JSON object');
+  return event as StoredEvent;
+}
+
+/** Returns undefined for a text that is no JSON. */
+function parse(text: string | null | undefined): unknown {
+  if (text === null) return LEFT_OUT;
+  try {
+    return JSON.parse(text as string);
+  } catch {
+    return undefined;
+  }
 }

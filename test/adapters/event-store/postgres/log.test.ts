@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
+import { openLog } from '../../../../src/adapters/event-store/log-id.ts';
 import {
   type EventStore,
   EventStoreUnavailable,
@@ -70,6 +71,47 @@ describeWithPostgres('a log with an event that Waybill did not write', () => {
     const batches = store.subscribe({ from: null, signal })[Symbol.asyncIterator]();
     await expect(batches.next()).rejects.toThrow('positions 1 and 2 has a record separator');
     await store.close();
+    await database.drop();
+  });
+
+  it.each([
+    ['data', '{', 'its data is no JSON'],
+    ['metadata', '[', 'its metadata is no JSON object'],
+    ['metadata', 'null', 'its metadata is no JSON object'],
+  ])('names the event whose %s is %s', async (column, text, problem) => {
+    const database = await createTestDatabase();
+    const store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    const changed = event();
+    await store.append('a', 'no_stream', [event(), changed]);
+    await database.sql.begin(async (tx) => {
+      await tx`alter table log.events disable trigger user`;
+      await tx`update log.events set ${tx({ [column]: text })} where position = 2`;
+    });
+    const { signal } = new AbortController();
+    const batches = store.subscribe({ from: null, signal })[Symbol.asyncIterator]();
+    const named = `a revision 1 (${changed.id}) at position 2 was changed: ${problem}. Keep the log`;
+    await expect(batches.next()).rejects.toThrow(named);
+    await expect(store.read('a')).rejects.toThrow(named);
+    await store.close();
+    await database.drop();
+  });
+
+  it('is not opened as a new log if its first event was removed', async () => {
+    const database = await createTestDatabase();
+    const store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    await openLog(store);
+    await store.append('a', 'no_stream', [event()]);
+    await database.sql.begin(async (tx) => {
+      await tx`alter table log.events disable trigger user`;
+      await tx`delete from log.events where position = 1`;
+    });
+    await expect(openLog(store)).rejects.toThrow(
+      /^The log begins with a revision 0 .* was removed/,
+    );
+    expect(await store.head()).toBe(2n);
+    const stranger = createPostgresLog({ sql: database.sql, prefix: 'other_' });
+    await openLog(stranger);
+    for (const log of [store, stranger]) await log.close();
     await database.drop();
   });
 });
