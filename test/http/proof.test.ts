@@ -1,4 +1,4 @@
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { headOfNote } from '../../src/domain/proof/checkpoint.ts';
 import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts';
@@ -167,6 +167,26 @@ describeWithPostgres('the proofs of the API', () => {
       status: 500,
       body: { detail: expect.stringMatching(/evidence/) },
     });
+  });
+
+  test('do not leave with a proof or a key that was changed', async () => {
+    const id = await createCancelled();
+    await sign();
+    const { installation } = api;
+    const { sql } = installation;
+    const said = { status: 500, body: { detail: expect.stringMatching(/would prove nothing/) } };
+    await sql`
+      update read.proof_tiles set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3))
+       where level = 0 and tile = 0`;
+    expect(await receipt(id)).toMatchObject(said);
+    await rebuildProjection(installation, 'proof', () => undefined);
+    const { publicKey } = generateKeyPairSync('ed25519');
+    for (const key of ['no key', publicKey.export({ type: 'spki', format: 'pem' }).toString()]) {
+      await sql`update read.proof_keys set public_key = ${key}`;
+      expect(await receipt(id)).toMatchObject(said);
+    }
+    await rebuildProjection(installation, 'proof', () => undefined);
+    expect((await receipt(id)).status).toBe(200);
   });
 
   test('say what to do about a tree that lacks a part', async () => {

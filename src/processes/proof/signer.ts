@@ -121,7 +121,8 @@ export async function signIfNeeded(
     if (root !== last.data.root_hash)
       throw new LogChanged(
         `the first ${since} events have the root ${root}, and the signed checkpoint says ` +
-          `${last.data.root_hash}: the log was changed after it was signed`,
+          `${last.data.root_hash}: the log was changed after it was signed, or the table ` +
+          `read.proof_tiles was. ${PROOF_REMEDY}`,
       );
   }
   const root = await rootAt(sql, LIVE_SCHEMA, size);
@@ -136,7 +137,7 @@ async function readLast({ sql, store }: LogDeps & { sql: Sql }): Promise<LastChe
   if (known !== null && !(first && isCheckpointEvent(first) && first.data.note === known.note))
     throw new LogChanged(
       `the checkpoint over ${known.size} events, revision ${known.revision} of ${CHECKPOINTS}, is ` +
-        'not in the log any more as it was signed',
+        `not in the log any more as it was signed, or the table read.proof_checkpoints was changed. ${PROOF_REMEDY}`,
     );
   const event = events.at(-1);
   if (event === undefined) return null;

@@ -1,3 +1,4 @@
+import { createPublicKey } from 'node:crypto';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
@@ -6,7 +7,7 @@ import { isId } from '../../domain/ids.ts';
 import { leafHash } from '../../domain/proof/hash.ts';
 import { leafOf } from '../../domain/proof/leaf.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
-import type { Receipt } from '../../domain/proof/receipt.ts';
+import { type Receipt, verifyReceipt } from '../../domain/proof/receipt.ts';
 import { streamName } from '../../domain/streams.ts';
 import { endsTransfer, type TransferCreated } from '../../domain/transfer.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
@@ -61,21 +62,38 @@ export async function makeReceipt(
         PROOF_REMEDY,
     );
   const proofs = await inclusionProofs(sql, LIVE_SCHEMA, indexes, checkpoint.size);
-  return {
-    state: 'ready',
-    owner,
-    receipt: {
-      version: 1,
-      transfer_id: transferId,
-      events: leaves.map(({ leaf }, i) => ({
-        index: indexes[i] as number,
-        leaf,
-        proof: (proofs[i] ?? []).map((hash) => Buffer.from(hash).toString('hex')),
-      })),
-      checkpoint: checkpoint.note,
-      public_key: publicKey,
-    },
+  const receipt: Receipt = {
+    version: 1,
+    transfer_id: transferId,
+    events: leaves.map(({ leaf }, i) => ({
+      index: indexes[i] as number,
+      leaf,
+      proof: (proofs[i] ?? []).map((hash) => Buffer.from(hash).toString('hex')),
+    })),
+    checkpoint: checkpoint.note,
+    public_key: publicKey,
   };
+  requireGenuine(receipt);
+  return { state: 'ready', owner, receipt };
+}
+
+/** Throws LogChanged for a receipt that proves nothing: its reader would find out much later. */
+function requireGenuine(receipt: Receipt): void {
+  const problems = problemsOf(receipt);
+  if (problems.length > 0)
+    throw new LogChanged(
+      `the receipt of ${receipt.transfer_id} would prove nothing (${problems.join('; ')}): the log ` +
+        `or the tables of the tree were changed. ${PROOF_REMEDY}`,
+    );
+}
+
+function problemsOf(receipt: Receipt): string[] {
+  try {
+    const verdict = verifyReceipt(receipt, createPublicKey(receipt.public_key));
+    return verdict.ok ? [] : verdict.problems;
+  } catch (error) {
+    return [`the key that signed is no public key: ${(error as Error).message}`];
+  }
 }
 
 function missing({ stream, revision, id }: StoredEvent): never {

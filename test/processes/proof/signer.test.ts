@@ -221,7 +221,9 @@ function signerTests(open: () => Promise<TestInstallation>): void {
        where level = 0 and tile = 0`;
     await change();
     const before = await checkpoints();
-    await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow('the log was changed after');
+    await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow(
+      /the log was changed after it was signed, or the table .* waybill projections rebuild proof$/,
+    );
     await change();
     await sql`
       update read.proof_tiles set hashes = substr(hashes, 1, 32) where level = 0 and tile = 0`;
@@ -231,7 +233,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     await rebuildProjection(installation, 'proof', () => undefined);
     await sql`update read.proof_checkpoints set note = 'another'`;
     await expect(signIfNeeded(installation, CAUSE)).rejects.toThrow(
-      `is not in the log any more as it was signed`,
+      /is not in the log any more as it was signed, .* waybill projections rebuild proof$/,
     );
     expect(await checkpoints()).toBe(before);
   });
