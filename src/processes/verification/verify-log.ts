@@ -6,7 +6,8 @@
  * - the tree over all events against checkpoints that were kept elsewhere.
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
- * hashes of their leaves. An event that is missing without a record counts as removed.
+ * hashes of their leaves. An event that is missing without a record counts as removed. A record
+ * that the log contradicts is a fault (retention-faults.ts).
  *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
@@ -16,6 +17,7 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/event.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
@@ -28,6 +30,7 @@ import { countShown, shownTransfers } from '../../projections/transfers/shown.ts
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
+import { partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { signedDifferences } from './signed-differences.ts';
 
@@ -132,8 +135,8 @@ export async function verifyLog(
     if (!deps.comparesApi) return;
     for (const [stream, problem] of await compareShown(sql, folded, position, ends)) {
       // It may have left the log since it was read.
-      if (await isRecorded(deps, parseStream(stream).id)) continue;
       const { revision, id } = folded.get(stream) as CheckedStream;
+      if (await isRecorded(deps, parseStream(stream).id, id)) continue;
       await fault({ check: 'api', stream, revision, event_id: id, position: null, problem });
     }
   }
@@ -145,6 +148,8 @@ export async function verifyLog(
     /** Transfers that have ended. */
     const ended = new Map<string, CheckedStream>();
     const ends = new Map<string, bigint>();
+    /** First events of transfers. */
+    const begun: StoredEvent[] = [];
     /** Transfers that are about to leave the log. */
     const leaving: string[] = [];
     for (const { leaf, removed: named } of await removed.weave(
@@ -162,6 +167,8 @@ export async function verifyLog(
         events++;
         const checked = verifier.check(leaf);
         for (const problem of checked.problems) await fault(faultIn(leaf, problem));
+        for (const found of partlyRemoved(leaf, verifier.open())) await fault(found);
+        if (leaf.revision === 0 && isTransfer(leaf.stream)) begun.push(leaf);
         if (checked.ended && isTransfer(leaf.stream)) ended.set(leaf.stream, checked.stream);
         ends.set(leaf.stream, leaf.position);
       }
@@ -173,6 +180,7 @@ export async function verifyLog(
     // The API may not know yet.
     if (leaving.length > 0) endedTransfers += (await shownTransfers(sql, leaving)).transfers.size;
     position = batch.position;
+    if (deps.comparesApi) for (const found of await returned(sql, begun)) await fault(found);
     await compareWithApi(ended, ends);
     onProgress(events, head === 0 ? 1 : Number(position) / head);
     await save(() => ({

@@ -136,17 +136,36 @@ export async function throwNotFound(
   throw row ? leftLog(row.recorded_at, row.export_name) : notFound('transfer');
 }
 
-/** Returns true if a record in the log names the transfer. The table alone proves nothing. */
+/**
+ * Returns true if a record in the log names this event of the transfer. The table alone proves
+ * nothing, and the record covers no events that came later.
+ */
 export async function isRecorded(
   { sql, store }: { sql: Sql; store: EventStore },
   transferId: string,
+  eventId: string,
 ): Promise<boolean> {
   const [row] = await sql<{ record: number }[]>`
     select record from read.retained_transfers where transfer_id = ${transferId}`;
   const records = row ? await store.read(RETENTION, row.record, 1) : [];
   return retentionRecords(records).some(({ data }) =>
-    data.transfers.some(({ transfer_id }) => transfer_id === transferId),
+    data.transfers.some(
+      ({ transfer_id, events }) =>
+        transfer_id === transferId && events.some(({ id }) => id === eventId),
+    ),
   );
+}
+
+/** Returns the positions of the records that name these transfers, by transfer. */
+export async function recordPositions(
+  sql: Sql,
+  transferIds: string[],
+): Promise<Map<string, bigint>> {
+  if (transferIds.length === 0) return new Map();
+  const rows = await sql<{ transfer_id: string; position: bigint }[]>`
+    select transfer_id, position from read.retained_transfers
+     where transfer_id = any(${transferIds}::text[])`;
+  return new Map(rows.map(({ transfer_id, position }) => [transfer_id, position]));
 }
 
 /** Returns the transfers that records of retention after a position name. */

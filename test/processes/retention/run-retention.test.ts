@@ -433,6 +433,34 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(gone.faults).toContainEqual(expect.stringMatching(/is gone, with its whole stream/));
     expect((await verify([])).faults).toContainEqual(expect.stringMatching(/^no event has pos/));
   });
+
+  it('shows a forged record that hides the end of a transfer', async () => {
+    const { sql, store } = installation;
+    const [transfer] = (await submitEnded(['replaced'])) as [RemovedTransfer];
+    const stream = `transfer-${transfer.transfer_id}`;
+    const end = (await store.read(stream)).at(-1) as StoredEvent;
+    await record([{ ...transfer, events: transfer.events.slice(-1) }]);
+    await sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`delete from log.events where position = ${end.position}`;
+      await tx`insert into log.removed values (int8range(${end.position}, ${end.position}, '[]'))`;
+    });
+    await store.append(stream, 0, [{ ...end, id: newId('evt') }]);
+    await catchUp();
+    expect((await verify([before])).faults).toContain(
+      `it says that ${stream} left the log, and the log has other events of it`,
+    );
+  });
+
+  it('shows a transfer that left the log and begins again', async () => {
+    const data = transferCreated({ transfer_id: idOf(log.completed) });
+    const forged = [{ type: 'transfer.created', data }, TRANSFER_EVENTS.cancelled];
+    await appendEvents(installation.store, log.completed, forged, data.account_id, new Date());
+    await catchUp();
+    expect((await verify([before])).faults).toContainEqual(
+      expect.stringMatching(/^the record of retention at .* left the log, and it begins again$/),
+    );
+  });
 }
 
 describeWithPostgres('retention in the embedded log', () => retentionTests(async () => ({}), true));
