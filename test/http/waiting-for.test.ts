@@ -223,10 +223,16 @@ describeWithPostgres('waiting_for', () => {
       message: `The endpoint ${name} is full: 8 of 8 places are taken.`,
     });
 
-    const [first, ...others] = claimed as [Claim, ...Claim[]];
+    const [first, second, ...others] = claimed as [Claim, Claim, ...Claim[]];
     for (const claim of others) await freeJob(api.installation.sql, claim);
     const figures = { transferred_bytes: 0, size_bytes: 300_000, speed_bps: null };
     await renewJobs(api.installation.sql, [{ ...first, figures }]);
+    expect(await claimSmall(9)).toEqual([]);
+    expect(await waitOf(waiting as string)).toMatchObject({
+      reason: 'endpoint_full',
+      message: `The endpoint ${name} is full: 2 of 1 places are taken.`,
+    });
+    await freeJob(api.installation.sql, second);
     expect(await claimSmall(9)).toEqual([]);
   });
 

@@ -1,5 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
+import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { isEnded, type Transfer } from '../../domain/transfer.ts';
 import type { WaitingFor } from '../../domain/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
@@ -44,11 +45,12 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
       ${moverSlots(sql)}
     ),
     claims as materialized (
-      select account_id, claimed_by, source_endpoint_id, destination_endpoint_id
+      select account_id, claimed_by, source_endpoint_id, destination_endpoint_id,
+             coalesce(size_bytes, 0) <= ${SMALL_FILE_BYTES}::bigint as small
         from (${jobs(sql)}) j where claim_id is not null
     ),
     usage as (
-      select endpoint_id, count(*)::integer as in_use
+      select endpoint_id, count(*)::integer as in_use, bool_and(small) as small
         from claims, lateral (
           select distinct unnest(array[source_endpoint_id, destination_endpoint_id]) as endpoint_id
         ) sides
@@ -56,8 +58,8 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
     ),
     places as materialized (
       select endpoint_id, paused, coalesce(in_use, 0) as in_use,
-             -- Only small files share connections.
-             max_connections * case when in_use > max_connections
+             -- Only small files share connections, and only while no large one moves there.
+             max_connections * case when in_use > max_connections and small
                then coalesce((${JSON.stringify(FILES_PER_CONNECTION)}::text::jsonb
                               ->> (state #>> '{settings,protocol}'))::integer, 1)
                else 1 end as places
