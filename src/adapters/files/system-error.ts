@@ -17,3 +17,12 @@ export function explainError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return WORDS[String(code)] ?? (message || String(code ?? error));
 }
+
+/**
+ * Returns a server's text without the path, which many servers repeat and which may contain any
+ * word. It removes the path as it was sent, and as the server spells it: with the name of a part
+ * file, or from the server's own root.
+ */
+export function withoutPath(text: string, path: string): string {
+  return text.replaceAll(path, '').replace(/(?<=^|[\s'"(])(?:[a-z]:)?[\\/].*?(?=: |['"]|$)/gim, '');
+}

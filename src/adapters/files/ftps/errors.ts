@@ -1,7 +1,7 @@
 import { FTPError } from 'basic-ftp';
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
-import { explainError } from '../system-error.ts';
+import { explainError, withoutPath } from '../system-error.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
 const BY_REPLY: Record<number, TransferErrorCode> = {
@@ -73,7 +73,7 @@ export function statError(error: unknown, step: FileStep, path: string): FileErr
     isRefusal(error) &&
     error.code === 550 &&
     failure.code === 'permission_denied' &&
-    !NOT_ALLOWED.test(spoken(error, path));
+    !NOT_ALLOWED.test(withoutPath(error.message, path));
   return missing
     ? new FileError('source_not_found', step, failure.message, { cause: error })
     : failure;
@@ -88,22 +88,11 @@ function codeOf(error: Error, step: FileStep, subject: string, side: Side): Tran
     return ofTls && step !== 'transfer' ? 'tls_error' : 'connection_failed';
   }
   const { code } = error;
-  const words = spoken(error, subject);
+  const words = withoutPath(error.message, subject);
   const byWords = BY_WORDS.find(([pattern]) => pattern.test(words))?.[1];
   if (byWords) return byWords;
   if (side === 'source' && NO_FILE.test(words)) return 'source_not_found';
   return BY_REPLY[code] ?? (code < 500 ? 'connection_failed' : 'internal_error');
-}
-
-/**
- * Returns the server's text without the path, which many servers repeat and which may contain any
- * word. It removes the path as it was sent, and as the server spells it: with the name of a part
- * file, or from the server's own root.
- */
-function spoken({ message }: FTPError, subject: string): string {
-  return message
-    .replaceAll(subject, '')
-    .replace(/(?<=[\s'"])(?:[a-z]:)?[\\/].*?(?=: |['"]|$)/gim, '');
 }
 
 /** Returns true if the server understood a command and refused it. The connection stays usable. */

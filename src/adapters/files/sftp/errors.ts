@@ -1,6 +1,6 @@
 import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
-import { explainError } from '../system-error.ts';
+import { explainError, withoutPath } from '../system-error.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
 export const SSH_FX_NO_SUCH_FILE = 2;
@@ -59,7 +59,7 @@ export function fileError(
   side: Side = 'source',
 ): FileError {
   if (error instanceof FileError) return error;
-  const code = codeOf(error as SshError, side);
+  const code = codeOf(error as SshError, subject, side);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
   // OpenSSH answers this for a name that the file system rejects.
@@ -67,8 +67,13 @@ export function fileError(
   return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, { cause: error });
 }
 
-function codeOf({ code, level, message }: SshError, side: Side): TransferErrorCode {
-  const byWords = BY_WORDS.find(([words]) => words.test(message))?.[1];
+function codeOf(
+  { code, level, message }: SshError,
+  subject: string,
+  side: Side,
+): TransferErrorCode {
+  const said = typeof code === 'number' ? withoutPath(message, subject) : message;
+  const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
   if (typeof code === 'number') return BY_STATUS[side][code] ?? byWords ?? 'internal_error';
   return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
 }

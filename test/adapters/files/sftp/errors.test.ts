@@ -35,6 +35,20 @@ test.each([
 });
 
 test.each([
+  ['/out/sales-quota.csv: Failure', '/out/sales-quota.csv', 'internal_error'],
+  ['rename(/srv/sftp/permission/a.csv): Failure', '/permission/a.csv', 'internal_error'],
+  ["Can't write '/read-only/.a.csv.part'", '/read-only/a.csv', 'internal_error'],
+  ['/srv/sftp/out/a.csv: Disk quota exceeded', '/out/a.csv', 'disk_full'],
+  ['Permission denied: /out/a.csv', '/out/a.csv', 'permission_denied'],
+] as const)('the words of the path in %s do not change the error', (words, subject, code) => {
+  const given = error(words, { code: 4 });
+  expect(fileError(given, 'transfer', subject, 'destination')).toMatchObject({
+    code,
+    message: `${subject}: ${words}`,
+  });
+});
+
+test.each([
   error('All configured authentication methods failed', { level: 'client-authentication' }),
   error('Too many authentication failures', { code: 2 }),
   error('Cannot parse privateKey: Encrypted OpenSSH private key detected, but no passphrase given'),
