@@ -21,7 +21,11 @@ import { choose } from '../../../src/processes/retention/choose.ts';
 import { finish, finishInterrupted } from '../../../src/processes/retention/finish.ts';
 import { type RetentionRun, runRetention } from '../../../src/processes/retention/run-retention.ts';
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
-import { verifyLog } from '../../../src/processes/verification/verify-log.ts';
+import {
+  type VerificationOptions,
+  type VerificationState,
+  verifyLog,
+} from '../../../src/processes/verification/verify-log.ts';
 import { lockOf } from '../../../src/projections/consumer.ts';
 import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
 import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
@@ -107,7 +111,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     );
   }
 
-  async function verify(checkpoints: KeptCheckpoint[]) {
+  async function verify(checkpoints: KeptCheckpoint[], options: Partial<VerificationOptions> = {}) {
     const { store, patient, logId } = installation;
     const faults: string[] = [];
     const { events, retained } = await verifyLog(
@@ -119,6 +123,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
         onProgress: () => undefined,
         save: async () => undefined,
         batchSize: 7,
+        ...options,
       },
     );
     return { faults, events, retained };
@@ -408,6 +413,23 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
       code: 2,
       stderr: expect.stringMatching(/at least 48h/),
     });
+  });
+
+  it('may remove a transfer of which an interrupted verification has read a part', async () => {
+    const transfer = (await submitEnded(['read'])).at(-1) as RemovedTransfer;
+    let saved: VerificationState | null = null;
+    await verify([before], {
+      batchSize: 1,
+      async save(state) {
+        if (String(state().position) === transfer.events[0]?.position) saved = state();
+      },
+    });
+    expect(saved).not.toBeNull();
+    await record([transfer]);
+    await catchUp();
+    await finishInterrupted(installation);
+    expect(await installation.store.read(`transfer-${transfer.transfer_id}`)).toEqual([]);
+    expect((await verify([before], { resume: saved })).faults).toEqual([]);
   });
 
   it('lets nothing else leave the log', async () => {
