@@ -39,11 +39,13 @@ export function withContent(
   data: string | null | undefined,
   metadata: string | null | undefined,
 ): StoredEvent {
-  const event = { ...place, data: parse(data), metadata: parse(metadata) as EventMetadata | null };
+  const event = place as StoredEvent;
+  event.data = parse(data) as StoredEvent['data'];
+  event.metadata = parse(metadata) as EventMetadata;
   if (event.data === undefined) throw notWritten(place, 'its data is no JSON');
   if (typeof event.metadata !== 'object' || event.metadata === null)
     throw notWritten(place, 'its metadata is no JSON object');
-  return event as StoredEvent;
+  return event;
 }
 
 /** Returns undefined for a text that is no JSON. */
