@@ -59,6 +59,8 @@ export async function startService(
   const profiling = bench.options.profile ? ['--cpu-prof', '--cpu-prof-dir', PROFILES] : [];
   const command = [
     process.execPath,
+    // What `bin/waybill` gives to Node, from the script `bench`.
+    ...process.execArgv,
     ...profiling,
     join(PROJECT, 'src/cli.ts'),
     'serve',
