@@ -9,7 +9,7 @@ type Opening = keyof typeof CLOSING;
  */
 export function objectionToGlob(glob: string): string | null {
   if (BACKSLASHES.test(glob))
-    return 'has more than three backslashes in a row: no file that Waybill moves has one in its name';
+    return 'has more than three backslashes in a row: Waybill moves no file with one in its name';
   const open: { sign: Opening; matters: boolean }[] = [];
   for (let i = 0; i < glob.length; i++) {
     const sign = glob[i] as string;

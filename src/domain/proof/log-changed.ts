@@ -7,7 +7,7 @@ export class LogChanged extends Error {
 
 /** What to do if the log has what Waybill does not write. */
 export const KEEP_LOG =
-  'Keep the log and the tables as they are, and compare them with an export that was kept elsewhere';
+  'Keep the log and the tables as they are, and compare them with an export kept elsewhere';
 
 /** What to do if only the tables of the tree may have been changed. */
 export const PROOF_REMEDY =
