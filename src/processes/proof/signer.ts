@@ -137,7 +137,8 @@ async function readLast({ sql, store }: LogDeps & { sql: Sql }): Promise<LastChe
   if (known !== null && !(first && isCheckpointEvent(first) && first.data.note === known.note))
     throw new LogChanged(
       `the checkpoint over ${known.size} events, revision ${known.revision} of ${CHECKPOINTS}, is ` +
-        `not in the log any more as it was signed, or the table read.proof_checkpoints was changed. ${PROOF_REMEDY}`,
+        'not in the log any more as it was signed, or the table read.proof_checkpoints was ' +
+        `changed. ${PROOF_REMEDY}`,
     );
   const event = events.at(-1);
   if (event === undefined) return null;

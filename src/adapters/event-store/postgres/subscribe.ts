@@ -33,7 +33,8 @@ export interface Subscriptions {
   /** As in `EventStore`. */
   subscribe(options: SubscribeOptions): AsyncGenerator<Batch>;
   /**
-   * Runs an append. What is announced meanwhile waits for its end: most of it is this append.
+   * Runs an append. Announcements that arrive meanwhile wait until it ends: most of them announce
+   * its own events.
    */
   duringAppend<T>(append: () => Promise<T>): Promise<T>;
   /**
