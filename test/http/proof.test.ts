@@ -2,10 +2,10 @@ import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { headOfNote } from '../../src/domain/proof/checkpoint.ts';
 import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts';
+import { isConsistent } from '../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../src/domain/proof/receipt.ts';
 import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { startApi, type TestApi } from '../support/api.ts';
-import { verifyConsistency } from '../support/consistency.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 
 const BODY = {
@@ -98,7 +98,7 @@ describeWithPostgres('the proofs of the API', () => {
       return found;
     };
     const proof = body.proof.map((hash: string) => Buffer.from(hash, 'hex'));
-    expect(verifyConsistency(head(older), head(newer), proof)).toBe(true);
+    expect(isConsistent(head(older), head(newer), proof)).toBe(true);
     expect(await api.ask('GET', `${path}?from=${newer.size + 1}`)).toMatchObject({
       status: 400,
       body: { code: 'invalid_parameter' },
@@ -171,7 +171,7 @@ describeWithPostgres('the proofs of the API', () => {
 
   test('do not leave with a proof or a key that was changed', async () => {
     const id = await createCancelled();
-    await sign();
+    const { size } = (await sign()).body;
     const { installation } = api;
     const { sql } = installation;
     const said = { status: 500, body: { detail: expect.stringMatching(/would prove nothing/) } };
@@ -179,7 +179,13 @@ describeWithPostgres('the proofs of the API', () => {
       update read.proof_tiles set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3))
        where level = 0 and tile = 0`;
     expect(await receipt(id)).toMatchObject(said);
+    const consistency = `/v1/checkpoints/${size}/consistency?from=1`;
+    expect(await api.ask('GET', consistency, { key: auditor })).toMatchObject({
+      status: 500,
+      body: { detail: expect.stringMatching(/do not prove/) },
+    });
     await rebuildProjection(installation, 'proof', () => undefined);
+    expect((await api.ask('GET', consistency, { key: auditor })).status).toBe(200);
     const { publicKey } = generateKeyPairSync('ed25519');
     for (const key of ['no key', publicKey.export({ type: 'spki', format: 'pem' }).toString()]) {
       await sql`update read.proof_keys set public_key = ${key}`;

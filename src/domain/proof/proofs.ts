@@ -1,4 +1,5 @@
-import { type Hash, nodeHash } from './hash.ts';
+import type { TreeHead } from './checkpoint.ts';
+import { EMPTY_ROOT, type Hash, nodeHash, sameHash } from './hash.ts';
 import type { Range } from './tiles.ts';
 
 /**
@@ -66,6 +67,32 @@ export function rootOfInclusion(
       (ranges[i] as Range).start > index ? nodeHash(hash, sibling) : nodeHash(sibling, hash),
     leaf,
   );
+}
+
+/** Returns whether a proof shows that the larger of two trees begins with the smaller one. */
+export function isConsistent(
+  smaller: Pick<TreeHead, 'size' | 'root'>,
+  larger: Pick<TreeHead, 'size' | 'root'>,
+  proof: readonly Hash[],
+): boolean {
+  const [from, size] = [smaller.size, larger.size];
+  if (from > size) return false;
+  if (from === size) return proof.length === 0 && sameHash(smaller.root, larger.root);
+  if (from === 0) return proof.length === 0 && sameHash(smaller.root, EMPTY_ROOT);
+  const ranges = consistencyRanges(from, size);
+  if (ranges.length !== proof.length) return false;
+  // The first hash is the part of the smaller tree that both trees share as one subtree.
+  const shared = ranges[0]?.start === from ? null : (ranges[0] as Range);
+  let oldRoot = shared === null ? smaller.root : (proof[0] as Hash);
+  let newRoot = oldRoot;
+  for (let i = shared === null ? 0 : 1; i < proof.length; i += 1) {
+    const hash = proof[i] as Hash;
+    if ((ranges[i] as Range).start < from) {
+      oldRoot = nodeHash(hash, oldRoot);
+      newRoot = nodeHash(hash, newRoot);
+    } else newRoot = nodeHash(newRoot, hash);
+  }
+  return sameHash(oldRoot, smaller.root) && sameHash(newRoot, larger.root);
 }
 
 /** Returns the largest power of two that is smaller than `count`, which is at least 2. */

@@ -8,14 +8,13 @@ import { isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
 import { CHECKPOINTS } from '../../domain/streams.ts';
 import { type CheckpointDeps, checkpointNow } from '../../processes/proof/checkpoint-now.ts';
 import { sinkStates } from '../../processes/proof/sink-table.ts';
+import { proveConsistency } from '../../projections/proof/consistency.ts';
 import {
   checkpointOfSize,
   latestCheckpoint,
   listCheckpointsOfLog,
   listSigningKeys,
 } from '../../projections/proof/queries.ts';
-import { consistencyProof } from '../../projections/proof/tiles.ts';
-import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -208,14 +207,14 @@ export function proofRoutes(
         ]),
       },
       async handler(request): Promise<schemas.Consistency> {
-        const { size } = await find(request.params.size);
+        const { size, note } = await find(request.params.size);
         const from = Number(request.query.from);
         if (from > size)
           throw new DomainError(
             'invalid_parameter',
             `from: must be at most ${size}, the size of the checkpoint`,
           );
-        const proof = await consistencyProof(sql, LIVE_SCHEMA, from, size);
+        const proof = await proveConsistency(sql, from, { size, note });
         return { from, size, proof: proof.map((hash) => Buffer.from(hash).toString('hex')) };
       },
     });

@@ -14,8 +14,9 @@ import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
+import { proveConsistency } from '../../projections/proof/consistency.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
-import { consistencyProof, rootAt } from '../../projections/proof/tiles.ts';
+import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 
@@ -92,8 +93,8 @@ async function feed(
       isCompared = comparison === 'done';
       const latest = comparison === 'later' ? null : await latestCheckpoint(sql).catch(() => null);
       if (latest !== null && latest.revision > revision) {
-        const until = latest.size;
-        await sink.keep(latest, (from) => consistencyProof(sql, LIVE_SCHEMA, from, until));
+        const checkpoint = latest;
+        await sink.keep(checkpoint, (from) => proveConsistency(sql, from, checkpoint));
         // A sink that takes checkpoints may be unable to list them: half a million a year.
         if (!isCompared)
           logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
@@ -101,7 +102,7 @@ async function feed(
         ({ revision, size } = latest);
         failures = 0;
         report({ state: 'keeping', size, failing: 'no' });
-        await saveTaken(sql, url, until).catch(() => undefined);
+        await saveTaken(sql, url, checkpoint.size).catch(() => undefined);
       }
     } catch (error) {
       if (stop.aborted) return;

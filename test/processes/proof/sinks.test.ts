@@ -8,11 +8,11 @@ import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
+import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
-import { verifyConsistency } from '../../support/consistency.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
 import {
   CAUSE,
@@ -38,7 +38,7 @@ async function startWitness() {
     if (request.url !== '/log/add-checkpoint' || !head) return answer(400);
     if (old !== `old ${last?.size ?? 0}`) return answer(409, `${last?.size ?? 0}\n`);
     const proof = lines.map((line) => Buffer.from(line, 'base64'));
-    if (last && !verifyConsistency(last, head, proof)) return answer(422);
+    if (last && !isConsistent(last, head, proof)) return answer(422);
     last = head;
     return answer(200, 'a cosignature\n');
   });
