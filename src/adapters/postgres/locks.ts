@@ -68,6 +68,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
    * that holds it.
    */
   const taken = new Set<Taken>();
+  /** One session: `replace` follows it with another pool. */
   let sql = open();
   /** When the last answered statement was sent. The session has been idle since then at most. */
   let aliveAt = performance.now();
@@ -108,9 +109,20 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
         tcp_keepalives_count: 3,
         idle_session_timeout: IDLE_MS,
       },
-      onClose: () => opened === sql && loseAll('the connection that held the lock was lost'),
+      onClose: () => replace(opened, 'the connection that held the lock was lost'),
     });
     return opened;
+  }
+
+  /**
+   * Ends a pool with its session. The driver would send the statements that wait in it to its next
+   * session. A lock that counts as lost would then be granted there, and never released.
+   */
+  function replace(ended: Sql, why: string): void {
+    if (ended !== sql || closing.signal.aborted) return;
+    sql = open();
+    loseAll(why);
+    void ended.end({ timeout: 0 });
   }
 
   function loseAll(why: string): void {
@@ -132,10 +144,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
       setTimeout(HEARTBEAT_MS, 'no answer', { ref: false }),
     ]);
     if (answer === 'alive') aliveAt = sentAt;
-    if (answer !== 'no answer' || current !== sql || closing.signal.aborted) return;
-    sql = open();
-    loseAll('the connection that held the lock does not answer');
-    await current.end({ timeout: 0 });
+    if (answer === 'no answer')
+      replace(current, 'the connection that held the lock does not answer');
   }
 
   async function tryToTake(name: string, mode: Mode): Promise<Held | null> {

@@ -8,6 +8,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres.ts';
+import { createProxiedDatabase } from '../../support/postgres-proxy.ts';
 
 const LOCKS = resolve(import.meta.dirname, '../../../src/adapters/postgres/locks.ts');
 const never = new AbortController().signal;
@@ -150,6 +151,24 @@ describeWithPostgres('locks', () => {
     const again = await locks.acquire('a', never);
     expect(await openLocks().tryAcquire('a')).toBeNull();
     await again.release();
+  });
+
+  it('leave no lock behind that was granted after a failed reconnection', async () => {
+    const { url, proxy, drop } = await createProxiedDatabase();
+    const [locks, other] = [createLocks(url, { pollMs: 20 }), createLocks(url)];
+    try {
+      const cut = proxy.cutWhen(() => true, 'up');
+      const shared = locks.acquireShared('shared', never);
+      // It waits behind the first request, whose connection is reset.
+      const behind = locks.tryAcquire('a').catch(() => null);
+      await cut;
+      await (await behind)?.release();
+      await shared;
+      expect(await other.tryAcquire('a')).not.toBeNull();
+    } finally {
+      await Promise.all([locks.close(), other.close()]);
+      await drop();
+    }
   });
 
   it('pass to the next process when the holder is killed', async () => {
