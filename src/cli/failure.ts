@@ -8,7 +8,7 @@ import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
-import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
 import { WrongLog } from '../projections/checkpoint.ts';
 import { FoldError } from '../projections/fold.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';

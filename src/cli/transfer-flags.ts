@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../contract/transfers/requests.ts';
-import { TRANSFER_STATUSES } from '../domain/transfer.ts';
-import { TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
+import { TRANSFER_STATUSES } from '../domain/transfers/transfer.ts';
 
 export const ACCOUNT_OPTION = [
   '--account <account>',

@@ -4,14 +4,14 @@ import {
   EventStoreUnavailable,
   RevisionConflict,
 } from '../adapters/event-store/port.ts';
-import { inKeyOrder } from '../domain/canonical-json.ts';
-import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
-import { eventHash } from '../domain/event-hash.ts';
+import { inKeyOrder } from '../domain/events/canonical-json.ts';
+import type { Decider, Fold } from '../domain/events/decider.ts';
+import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/events/event.ts';
+import { eventHash } from '../domain/events/event-hash.ts';
+import { parseStream } from '../domain/events/streams.ts';
+import { schemaVersion, upcast } from '../domain/events/upcast.ts';
 import { nextEventId } from '../domain/ids.ts';
-import { parseStream } from '../domain/streams.ts';
-import { schemaVersion, upcast } from '../domain/upcast.ts';
 import { rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;

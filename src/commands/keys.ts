@@ -1,10 +1,10 @@
 import type { KeyRequest } from '../contract/keys.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
 import { type Key, type KeyCreated, type KeyState, keyDecider } from '../domain/key.ts';
 import { ROLE_SCOPES } from '../domain/role.ts';
-import { streamName } from '../domain/streams.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';

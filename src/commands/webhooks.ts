@@ -7,10 +7,10 @@ import type {
 } from '../contract/webhooks/requests.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { streamName } from '../domain/events/streams.ts';
+import { upcast } from '../domain/events/upcast.ts';
 import { newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
-import { upcast } from '../domain/upcast.ts';
 import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
 import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';

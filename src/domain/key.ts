@@ -1,6 +1,6 @@
-import type { Decider } from './decider.ts';
 import { notFound } from './errors.ts';
-import { type Event, eventGuard, unknownEvent } from './event.ts';
+import type { Decider } from './events/decider.ts';
+import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 import type { Role } from './role.ts';
 
 export const SCOPES = [

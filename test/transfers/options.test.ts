@@ -7,7 +7,7 @@ import type { FileEndpoint } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
-import type { Transfer } from '../../src/domain/transfer.ts';
+import type { Transfer } from '../../src/domain/transfers/transfer.ts';
 import { createBufferPool } from '../../src/processes/mover/buffer-pool.ts';
 import { createInlineHasher } from '../../src/processes/mover/hasher.ts';
 import { createMeter } from '../../src/processes/mover/meter.ts';

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Handled } from '../../commands/handle.ts';
 import type * as answers from '../../contract/endpoints/answers.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';
-import type { Endpoint } from '../../domain/endpoint.ts';
+import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { notFound } from '../../domain/errors.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../projections/catalog/queries.ts';

@@ -5,7 +5,7 @@ import { liveQuery, transferParams } from '../../contract/transfers/requests.ts'
 import { toDetail, toLive } from '../../contract/transfers/views.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { stateOf } from '../../domain/transfer-history.ts';
+import { stateOf } from '../../domain/transfers/history.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';

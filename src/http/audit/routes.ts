@@ -5,7 +5,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';

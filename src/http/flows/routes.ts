@@ -10,7 +10,7 @@ import {
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toPagination } from '../../contract/pages.ts';
-import type { Flow } from '../../domain/flow.ts';
+import type { Flow } from '../../domain/flows/flow.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
 import { causeOf, clientOf } from '../auth.ts';

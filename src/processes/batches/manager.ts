@@ -33,10 +33,10 @@ import { changeTransfers } from '../../commands/bulk.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { type Batch, type BatchListed, batchDecider } from '../../domain/batch.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { streamName } from '../../domain/streams.ts';
-import { upcast } from '../../domain/upcast.ts';
+import { type Batch, type BatchListed, batchDecider } from '../../domain/batches/batch.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { streamName } from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import {
   type CountedBatch,
   openBatches,

@@ -4,7 +4,7 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { isClosed, isEnded } from '../../domain/transfer.ts';
+import { isClosed, isEnded } from '../../domain/transfers/transfer.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';

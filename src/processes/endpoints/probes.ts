@@ -7,10 +7,10 @@ import type { Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { loseConnectivity, restoreConnectivity } from '../../commands/endpoints.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { distrustOf, hostOf } from '../../domain/endpoint.ts';
+import { distrustOf, hostOf } from '../../domain/endpoints/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import {
   type ConfiguredEndpoint,
   listEndpoints,

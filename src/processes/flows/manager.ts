@@ -30,9 +30,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import type { BatchCompleted } from '../../domain/batch.ts';
-import type { Flow, OpenRun } from '../../domain/flow.ts';
-import { streamName } from '../../domain/streams.ts';
+import type { BatchCompleted } from '../../domain/batches/batch.ts';
+import { streamName } from '../../domain/events/streams.ts';
+import type { Flow, OpenRun } from '../../domain/flows/flow.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import {

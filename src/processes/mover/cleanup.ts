@@ -4,7 +4,7 @@ import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
-import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
 import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';

@@ -1,6 +1,6 @@
 import type { SourceFile } from '../../adapters/files/port.ts';
-import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
-import type { TransferCreated } from '../../domain/transfer.ts';
+import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
+import type { TransferCreated } from '../../domain/transfers/transfer.ts';
 import { AttemptError } from './failure.ts';
 import type { Move } from './move-state.ts';
 

@@ -1,7 +1,7 @@
 import type { UnixTime } from '../../adapters/files/modification-time.ts';
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
-import type { MtimeOutcome, Verification } from '../../domain/transfer.ts';
-import type { TransferOptions } from '../../domain/transfer-options.ts';
+import type { TransferOptions } from '../../domain/transfers/options.ts';
+import type { MtimeOutcome, Verification } from '../../domain/transfers/transfer.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import type { Hasher } from './hasher.ts';
 import type { Meter } from './meter.ts';

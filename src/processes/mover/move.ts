@@ -36,7 +36,7 @@
  */
 import pRetry from 'p-retry';
 import type { CommitProof, DestinationFile, SourceFile } from '../../adapters/files/port.ts';
-import type { Verification } from '../../domain/transfer.ts';
+import type { Verification } from '../../domain/transfers/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from './failure.ts';
 import { findCommitted } from './find-committed.ts';
 import { assertListed } from './listed-version.ts';

@@ -3,7 +3,7 @@
  */
 import type { UnixTime } from '../../adapters/files/modification-time.ts';
 import { type DestinationFile, FileError, type SourceFile } from '../../adapters/files/port.ts';
-import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import { AttemptError, onSide } from './failure.ts';
 import type { Committing, Move } from './move-state.ts';
 

@@ -29,10 +29,10 @@ import {
   type LogDeps,
   signCheckpoint,
 } from '../../commands/log.ts';
+import { CHECKPOINTS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
-import { type CheckpointSigned, isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
-import { CHECKPOINTS } from '../../domain/streams.ts';
+import { type CheckpointSigned, isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';

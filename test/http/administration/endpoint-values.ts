@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { VIA_TYPES } from '../../../src/domain/endpoints/via.ts';
 import { protocolOf } from '../../../src/domain/protocols/index.ts';
-import { VIA_TYPES } from '../../../src/domain/via.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { ENDPOINT_KINDS, type EndpointName, type TestEndpoint } from '../../support/endpoints.ts';
 import { untilStatus } from '../../support/installation.ts';

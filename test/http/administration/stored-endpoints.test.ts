@@ -1,8 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type EndpointEvent, type EndpointState, hostOf } from '../../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../../src/domain/endpoint-decider.ts';
-import type { NewEvent } from '../../../src/domain/event.ts';
+import { endpointDecider } from '../../../src/domain/endpoints/decider.ts';
+import {
+  type EndpointEvent,
+  type EndpointState,
+  hostOf,
+} from '../../../src/domain/endpoints/endpoint.ts';
+import type { NewEvent } from '../../../src/domain/events/event.ts';
 import { matchEndpoint, parseTransferUri } from '../../../src/domain/uri.ts';
 import { startApi, type TestApi } from '../../support/api.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
