@@ -16,12 +16,12 @@ import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
-import type { Hasher } from './hasher.ts';
+import type { Hasher } from './hash/hasher.ts';
 import { createLimitedBuffers } from './limited-buffers.ts';
-import { listedVersion } from './listed-version.ts';
 import { createMeter, type Meter } from './meter.ts';
-import { moveFile } from './move.ts';
-import type { ResumeRecord } from './move-state.ts';
+import { listedVersion } from './move/listed-version.ts';
+import { moveFile } from './move/move.ts';
+import type { ResumeRecord } from './move/move-state.ts';
 import type { Slots } from './slots.ts';
 import {
   type Catalog,

@@ -1,7 +1,7 @@
-import type { DestinationFile, SourceFile } from '../../adapters/files/port.ts';
-import { createSemaphore } from '../../concurrency/semaphore.ts';
-import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
-import { AttemptError, onSide } from './failure.ts';
+import type { DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import type { BufferPool, PooledBuffer } from '../buffer-pool.ts';
+import { AttemptError, onSide } from '../failure.ts';
 import { chunkCount, type MoveState } from './move-state.ts';
 
 /** Concurrent chunks of one file, at most. */

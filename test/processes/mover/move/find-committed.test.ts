@@ -1,15 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
-import { newId } from '../../../src/domain/ids.ts';
-import { createBufferPool } from '../../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../../src/processes/mover/hasher.ts';
-import { createMeter } from '../../../src/processes/mover/meter.ts';
-import { moveFile } from '../../../src/processes/mover/move.ts';
-import type { Move, Moved, ResumeRecord } from '../../../src/processes/mover/move-state.ts';
-import { download, upload } from '../../adapters/files/contract.ts';
-import { endpointOn } from '../../adapters/files/s3/endpoint-on.ts';
-import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
+import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
+import { createMeter } from '../../../../src/processes/mover/meter.ts';
+import { moveFile } from '../../../../src/processes/mover/move/move.ts';
+import type { Move, Moved, ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
+import { download, upload } from '../../../adapters/files/contract.ts';
+import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
 
 /** What crashes leave, over the whole service: test/transfers/crash-points.test.ts. */
 

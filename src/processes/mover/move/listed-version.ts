@@ -1,7 +1,7 @@
-import type { SourceFile } from '../../adapters/files/port.ts';
-import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
-import type { TransferCreated } from '../../domain/transfers/transfer.ts';
-import { AttemptError } from './failure.ts';
+import type { SourceFile } from '../../../adapters/files/port.ts';
+import { type Endpoint, hasFolders } from '../../../domain/endpoints/endpoint.ts';
+import type { TransferCreated } from '../../../domain/transfers/transfer.ts';
+import { AttemptError } from '../failure.ts';
 import type { Move } from './move-state.ts';
 
 /** Time zones differ by multiples of this. Some servers tell local times in one of two places. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { createRunningHash } from '../../../src/processes/mover/running-hash.ts';
+import { createRunningHash } from '../../../../src/processes/mover/hash/running-hash.ts';
 
 const chunk = (number: number) => Buffer.from(`chunk ${number}`);
 const first = (count: number) => Buffer.concat(Array.from({ length: count }, (_, i) => chunk(i)));

@@ -1,6 +1,6 @@
-import { isSameSecond } from '../../adapters/files/modification-time.ts';
-import { FileError } from '../../adapters/files/port.ts';
-import { onSide } from './failure.ts';
+import { isSameSecond } from '../../../adapters/files/modification-time.ts';
+import { FileError } from '../../../adapters/files/port.ts';
+import { onSide } from '../failure.ts';
 import type { Committing, Move, Moved } from './move-state.ts';
 import { mtimeOutcome } from './mtime.ts';
 import { readAt } from './read-back.ts';

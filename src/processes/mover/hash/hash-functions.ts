@@ -1,7 +1,7 @@
 /*
  * The module of the hash thread. It holds one SHA-256 for each open hasher.
  */
-import { answerCalls } from '../../concurrency/thread.ts';
+import { answerCalls } from '../../../concurrency/thread.ts';
 import { createRunningHash, type RunningHash } from './running-hash.ts';
 
 /** `hasher` numbers an open hasher. Chunks are in shared memory. See `RunningHash`. */

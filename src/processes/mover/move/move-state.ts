@@ -1,10 +1,10 @@
-import type { UnixTime } from '../../adapters/files/modification-time.ts';
-import type { FileEndpoint, FileIdentity, ResumePoint } from '../../adapters/files/port.ts';
-import type { TransferOptions } from '../../domain/transfers/options.ts';
-import type { MtimeOutcome, Verification } from '../../domain/transfers/transfer.ts';
-import type { BufferPool } from './buffer-pool.ts';
-import type { Hasher } from './hasher.ts';
-import type { Meter } from './meter.ts';
+import type { UnixTime } from '../../../adapters/files/modification-time.ts';
+import type { FileEndpoint, FileIdentity, ResumePoint } from '../../../adapters/files/port.ts';
+import type { TransferOptions } from '../../../domain/transfers/options.ts';
+import type { MtimeOutcome, Verification } from '../../../domain/transfers/transfer.ts';
+import type { BufferPool } from '../buffer-pool.ts';
+import type { Hasher } from '../hash/hasher.ts';
+import type { Meter } from '../meter.ts';
 
 export interface Place {
   endpoint: FileEndpoint;

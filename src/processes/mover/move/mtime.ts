@@ -1,6 +1,6 @@
-import { toRfc3339, type UnixTime } from '../../adapters/files/modification-time.ts';
-import type { SourceFile } from '../../adapters/files/port.ts';
-import type { MtimeOutcome } from '../../domain/transfers/transfer.ts';
+import { toRfc3339, type UnixTime } from '../../../adapters/files/modification-time.ts';
+import type { SourceFile } from '../../../adapters/files/port.ts';
+import type { MtimeOutcome } from '../../../domain/transfers/transfer.ts';
 import type { Move } from './move-state.ts';
 
 /** Returns the time to preserve: undefined if that is not asked for, null if there is none. */

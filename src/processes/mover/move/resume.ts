@@ -1,10 +1,10 @@
 /*
  * Continues a move: from the record of a predecessor, or on a new connection after a broken one.
  */
-import type { DestinationFile, ResumePoint, SourceFile } from '../../adapters/files/port.ts';
-import { createSharedCounter } from '../../concurrency/shared-counter.ts';
-import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
-import { onSide } from './failure.ts';
+import type { DestinationFile, ResumePoint, SourceFile } from '../../../adapters/files/port.ts';
+import { createSharedCounter } from '../../../concurrency/shared-counter.ts';
+import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
+import { onSide } from '../failure.ts';
 import {
   type Committing,
   chunkCount,

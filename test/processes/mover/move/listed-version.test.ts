@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { assertListed } from '../../../src/processes/mover/listed-version.ts';
-import type { Move } from '../../../src/processes/mover/move-state.ts';
+import { assertListed } from '../../../../src/processes/mover/move/listed-version.ts';
+import type { Move } from '../../../../src/processes/mover/move/move-state.ts';
 
 const AT = '2026-03-01T10:00:00.000Z';
 const SECONDS = Date.parse(AT) / 1_000;

@@ -1,4 +1,4 @@
-import { createThread } from '../../concurrency/thread.ts';
+import { createThread } from '../../../concurrency/thread.ts';
 import type { HashFunctions } from './hash-functions.ts';
 import type { Hasher } from './hasher.ts';
 

@@ -1,10 +1,10 @@
 /*
  * Reads a destination and compares it with what was read from the source.
  */
-import type { UnixTime } from '../../adapters/files/modification-time.ts';
-import { type DestinationFile, FileError, type SourceFile } from '../../adapters/files/port.ts';
-import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
-import { AttemptError, onSide } from './failure.ts';
+import type { UnixTime } from '../../../adapters/files/modification-time.ts';
+import { type DestinationFile, FileError, type SourceFile } from '../../../adapters/files/port.ts';
+import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
+import { AttemptError, onSide } from '../failure.ts';
 import type { Committing, Move } from './move-state.ts';
 
 /**

@@ -35,9 +35,9 @@
  * another name (or upload, or block ids) for each claim.
  */
 import pRetry from 'p-retry';
-import type { CommitProof, DestinationFile, SourceFile } from '../../adapters/files/port.ts';
-import type { Verification } from '../../domain/transfers/transfer.ts';
-import { AttemptError, LeaseLost, onSide } from './failure.ts';
+import type { CommitProof, DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
+import type { Verification } from '../../../domain/transfers/transfer.ts';
+import { AttemptError, LeaseLost, onSide } from '../failure.ts';
 import { findCommitted } from './find-committed.ts';
 import { assertListed } from './listed-version.ts';
 import {
