@@ -17,39 +17,44 @@ import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import type { AdministrationDeps } from './administration/deps.ts';
 import { administrationRoutes } from './administration/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
-import { authenticate } from './auth.ts';
+import { authenticate } from './auth/authenticate.ts';
+import { createRequestAdmission, type RequestAdmission } from './auth/request-admission.ts';
+import { createWhileAllowed } from './auth/while-allowed.ts';
 import { batchRoutes } from './batches/routes.ts';
-import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './body.ts';
-import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
 import { compressAnswers } from './compression.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { flowRoutes } from './flows/routes.ts';
 import { flowRunRoutes } from './flows/run-routes.ts';
 import { type Health, healthRoutes } from './health.ts';
-import type { IdempotencyDeps } from './idempotency.ts';
-import { createIdempotencyKeys } from './idempotency-table.ts';
+import type { IdempotencyDeps } from './idempotency/idempotency.ts';
+import { createIdempotencyKeys } from './idempotency/table.ts';
 import { logAnswer, safePath } from './log.ts';
-import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
-import { describeApi, openApiRoute } from './openapi.ts';
+import { describeApi, openApiRoute } from './openapi/openapi.ts';
 import { untilTransfersShown } from './own-writes.ts';
-import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
-import { answerEveryRequest, checkHost, checkQuery, closeAfterUpgrade } from './protocol.ts';
-import { createRequestAdmission, type RequestAdmission } from './request-admission.ts';
+import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './requests/body.ts';
+import { createClientErrorHandler } from './requests/client-error.ts';
+import { createMethodGuard } from './requests/methods.ts';
+import { isApi } from './requests/path.ts';
+import {
+  answerEveryRequest,
+  checkHost,
+  checkQuery,
+  closeAfterUpgrade,
+} from './requests/protocol.ts';
+import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
 import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferChangeRoutes } from './transfers/change-routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
-import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
-import { createWhileAllowed } from './while-allowed.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;

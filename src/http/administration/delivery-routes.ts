@@ -3,15 +3,15 @@ import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { redeliver, retryAllFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
-import { accountAsked, accountLimit } from '../auth.ts';
+import { accountAsked, accountLimit } from '../auth/authenticate.ts';
+import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { type Answer, idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import { accepted, deliveryPage, findDelivery, shown } from '../webhooks/delivery-answers.ts';
 import type { AdministrationDeps } from './deps.ts';
 

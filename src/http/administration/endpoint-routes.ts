@@ -7,7 +7,8 @@ import { toEndpoint } from '../../contract/endpoints/views.ts';
 import { newId } from '../../domain/ids.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
-import { accountLimit, causeOf } from '../auth.ts';
+import { accountLimit, causeOf } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -15,8 +16,7 @@ import {
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { mayUse, shownEndpoint, usableEndpoint } from './endpoint-answers.ts';
 

@@ -11,15 +11,15 @@ import {
   accessTo,
   listFolder,
 } from '../../processes/endpoints/open-endpoint.ts';
-import { causeOf, clientOf, needScope } from '../auth.ts';
+import { causeOf, clientOf, needScope } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { shownEndpoint, usableEndpoint } from './endpoint-answers.ts';
 import { testLines } from './endpoint-test.ts';

@@ -4,14 +4,14 @@ import * as schemas from '../../contract/keys.ts';
 import { notFound } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { findKeyById, listKeys } from '../../projections/catalog/queries.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 
 export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {

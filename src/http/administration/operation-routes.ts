@@ -3,7 +3,7 @@ import * as schemas from '../../contract/operations.ts';
 import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
 import { operationsSeries } from '../../processes/housekeeping/samples.ts';
 import { liveMovers } from '../../processes/mover/live-movers.ts';
-import { noQuery, responses } from '../documentation.ts';
+import { noQuery, responses } from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 
 /** Maximum number of spans in a series. */

@@ -15,8 +15,13 @@ import {
   type TaskSubject,
 } from '../../processes/projections/tasks.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
-import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_IDEMPOTENCY_KEY,
+} from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
 

@@ -10,9 +10,14 @@ import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
-import { accountLimit } from '../auth.ts';
-import { idempotencyHeaders, noQuery, responses, WITH_IDEMPOTENCY_KEY } from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+import { accountLimit } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
+import {
+  idempotencyHeaders,
+  noQuery,
+  responses,
+  WITH_IDEMPOTENCY_KEY,
+} from '../openapi/documentation.ts';
 import type { AdministrationDeps } from './deps.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
 

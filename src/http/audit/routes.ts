@@ -10,10 +10,10 @@ import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
-import { clientOf } from '../auth.ts';
+import { clientOf } from '../auth/authenticate.ts';
+import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
-import { responses } from '../documentation.ts';
-import type { WhileAllowed } from '../while-allowed.ts';
+import { responses } from '../openapi/documentation.ts';
 
 export interface AuditDeps {
   sql: Sql;

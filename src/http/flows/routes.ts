@@ -13,15 +13,15 @@ import { toPagination } from '../../contract/pages.ts';
 import type { Flow } from '../../domain/flows/flow.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
 const TAGS = ['Flows'];

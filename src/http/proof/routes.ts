@@ -15,14 +15,14 @@ import {
   listCheckpointsOfLog,
   listSigningKeys,
 } from '../../projections/proof/queries.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   OPEN,
   responses,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import type { TransferRoutesDeps } from '../transfers/routes.ts';
 
 /** Routes by which auditors verify the log without trust in the server. */

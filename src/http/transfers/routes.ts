@@ -28,18 +28,18 @@ import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
+import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import { untilReadable } from '../own-writes.ts';
-import type { WhileAllowed } from '../while-allowed.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
 const QUEUE_HOLDS_MS = 250;

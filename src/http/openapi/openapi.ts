@@ -8,14 +8,14 @@ import {
 } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
-import { grants, SCOPES, type Scope } from '../domain/key.ts';
-import { anyOf } from '../domain/text.ts';
+import { grants, SCOPES, type Scope } from '../../domain/key.ts';
+import { anyOf } from '../../domain/text.ts';
+import { describePayloads } from '../webhooks/payload-documentation.ts';
+import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';
 import { noQuery, OPEN, responses } from './documentation.ts';
-import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './openapi/answers.ts';
-import { ENUMS } from './openapi/enums.ts';
-import { addExamples } from './openapi/examples.ts';
-import { isNull, portable, type Schema } from './openapi/json-schema.ts';
-import { describePayloads } from './webhooks/payload-documentation.ts';
+import { ENUMS } from './enums.ts';
+import { addExamples } from './examples.ts';
+import { isNull, portable, type Schema } from './json-schema.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events. The API shows views of these events.

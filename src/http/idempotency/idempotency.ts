@@ -1,17 +1,18 @@
 import { createHash, scrypt } from 'node:crypto';
 import { promisify } from 'node:util';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Held, Locks } from '../adapters/postgres/locks.ts';
-import type { CommandDeps } from '../commands/deps.ts';
-import type { Cause } from '../commands/handle.ts';
-import { withAppend } from '../commands/remembered-streams.ts';
-import { DomainError } from '../domain/errors.ts';
-import { canonicalJson } from '../domain/events/canonical-json.ts';
-import type { NewEvent } from '../domain/events/event.ts';
-import type { ProjectionName } from '../domain/projection-name.ts';
-import { causeOf, clientOf } from './auth.ts';
-import { readIdempotencyKey } from './idempotency-header.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Held, Locks } from '../../adapters/postgres/locks.ts';
+import type { CommandDeps } from '../../commands/deps.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { withAppend } from '../../commands/remembered-streams.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { canonicalJson } from '../../domain/events/canonical-json.ts';
+import type { NewEvent } from '../../domain/events/event.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { PROBLEM_TYPE, toProblem } from '../problems.ts';
+import { readIdempotencyKey } from './header.ts';
 import {
   IDEMPOTENCY_KEYS_KEPT,
   type IdempotencyKeys,
@@ -21,8 +22,7 @@ import {
   type RowId,
   type Shown,
   type Stored,
-} from './idempotency-table.ts';
-import { PROBLEM_TYPE, toProblem } from './problems.ts';
+} from './table.ts';
 
 /** Statuses below 500 whose answers are not stored: a later request may get another answer. */
 const NOT_STORED = [400, 401, 403, 409, 429];

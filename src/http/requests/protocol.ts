@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { MalformedRequest } from '../problems.ts';
 import { type ClientErrorHandler, CONNECT_REFUSED } from './client-error.ts';
-import { MalformedRequest } from './problems.ts';
 
 const REG_NAME = String.raw`[\w\-.~!$&'()*+,;=%]*`;
 const IP_LITERAL = String.raw`\[[\w:.~!$&'()*+,;=%\-]+\]`;

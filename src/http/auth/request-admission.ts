@@ -1,10 +1,10 @@
-import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { createBatcher } from '../concurrency/batcher.ts';
-import type { Queue, QueueRow, QueueView } from '../processes/dispatch/queue-estimate.ts';
-import { newestUnshown } from '../projections/transfers/unshown.ts';
-import type { KeyOfRequest } from './idempotency-header.ts';
-import { type KeptRow, keptRow } from './idempotency-table.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import type { Queue, QueueRow, QueueView } from '../../processes/dispatch/queue-estimate.ts';
+import { newestUnshown } from '../../projections/transfers/unshown.ts';
+import type { KeyOfRequest } from '../idempotency/header.ts';
+import { type KeptRow, keptRow } from '../idempotency/table.ts';
 import {
   type Credential,
   type FoundRow,

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { fieldError } from '../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
 
 /** The Idempotency-Key of a request, and the route that it holds for. */
 export interface KeyOfRequest {

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { DomainError } from '../domain/errors.ts';
-import { clientOf } from './auth.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import type { People } from '../session/people.ts';
+import { clientOf } from './authenticate.ts';
 import type { Client } from './identity.ts';
-import type { People } from './session/people.ts';
 import { stillValid } from './still-valid.ts';
 
 /** How often a long answer checks the access of its client. */

@@ -1,8 +1,8 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
-import type { Scope } from '../domain/key.ts';
-import type { Role } from '../domain/role.ts';
-import { noteKeyUse } from '../projections/catalog/key-use.ts';
-import { noteSessionUse, sessionWith } from './session/sessions.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Scope } from '../../domain/key.ts';
+import type { Role } from '../../domain/role.ts';
+import { noteKeyUse } from '../../projections/catalog/key-use.ts';
+import { noteSessionUse, sessionWith } from '../session/sessions.ts';
 
 /** The client that a valid key or session identifies. */
 export interface Client {

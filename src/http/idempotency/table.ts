@@ -1,12 +1,12 @@
 /*
  * The owner of `work.idempotency_keys`: a row for each Idempotency-Key of an account and route.
  */
-import type { Beside } from '../adapters/event-store/port.ts';
-import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
-import { jsonArray } from '../adapters/postgres/json-array.ts';
-import { createBatcher } from '../concurrency/batcher.ts';
-import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
-import type { ProjectionName } from '../domain/projection-name.ts';
+import type { Beside } from '../../adapters/event-store/port.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import { jsonArray } from '../../adapters/postgres/json-array.ts';
+import { createBatcher } from '../../concurrency/batcher.ts';
+import { IDEMPOTENCY_HOURS } from '../../domain/idempotency.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
 
 /** How long a row holds. A Postgres interval that texts also show. */
 export const IDEMPOTENCY_KEYS_KEPT = `${IDEMPOTENCY_HOURS} hours`;

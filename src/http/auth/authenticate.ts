@@ -1,22 +1,22 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { hashApiKey, isApiKey } from '../commands/api-key.ts';
-import type { Cause } from '../commands/handle.ts';
-import { DomainError } from '../domain/errors.ts';
-import { isId } from '../domain/ids.ts';
-import { grants, type Scope } from '../domain/key.ts';
-import type { QueueView } from '../processes/dispatch/queue-estimate.ts';
-import { clientAddress, clientNetwork } from './client-address.ts';
-import { findIdempotencyKey } from './idempotency-header.ts';
-import type { KeptRow } from './idempotency-table.ts';
+import { hashApiKey, isApiKey } from '../../commands/api-key.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
+import { grants, type Scope } from '../../domain/key.ts';
+import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
+import { findIdempotencyKey } from '../idempotency/header.ts';
+import type { KeptRow } from '../idempotency/table.ts';
+import { UNAVAILABLE_RETRY_SECONDS } from '../problems.ts';
+import { clientAddress, clientNetwork } from '../requests/client-address.ts';
+import { checkHost } from '../requests/protocol.ts';
+import { readSessionCookie } from '../session/cookie.ts';
+import type { People } from '../session/people.ts';
+import { originOf } from '../session/same-origin.ts';
+import { hashToken } from '../session/sessions.ts';
 import type { Client, Credential, Identity, Standing } from './identity.ts';
-import { UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
-import { checkHost } from './protocol.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
 import type { Counted, RequestAdmission } from './request-admission.ts';
-import { readSessionCookie } from './session/cookie.ts';
-import type { People } from './session/people.ts';
-import { originOf } from './session/same-origin.ts';
-import { hashToken } from './session/sessions.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import { DomainError } from '../domain/errors.ts';
+import { DomainError } from '../../domain/errors.ts';
 import { parseStrictly } from './strict-json.ts';
 
 /** Largest request body, in bytes. */

@@ -1,11 +1,11 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { type ProblemCode, problem } from '../contract/problems.ts';
-import { newId } from '../domain/ids.ts';
+import { type ProblemCode, problem } from '../../contract/problems.ts';
+import { newId } from '../../domain/ids.ts';
+import { rateHeaders } from '../auth/rate-limit.ts';
+import type { RequestAdmission } from '../auth/request-admission.ts';
+import { PROBLEM_TYPE } from '../problems.ts';
 import { networkOf } from './client-address.ts';
-import { PROBLEM_TYPE } from './problems.ts';
-import { rateHeaders } from './rate-limit.ts';
-import type { RequestAdmission } from './request-admission.ts';
 
 /** The code of an error that stands for a CONNECT request. */
 export const CONNECT_REFUSED = 'CONNECT_REFUSED';

@@ -1,5 +1,5 @@
-import { fieldName } from '../contract/wording.ts';
-import { type FieldError, fieldError, fieldErrors, MAX_ERRORS } from '../domain/errors.ts';
+import { fieldName } from '../../contract/wording.ts';
+import { type FieldError, fieldError, fieldErrors, MAX_ERRORS } from '../../domain/errors.ts';
 
 /** Deeper than any request, so that the name of a field stays short. */
 const DEEPEST = 64;

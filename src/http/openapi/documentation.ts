@@ -5,8 +5,8 @@ import {
   type ProblemCode,
   problem,
   problemSchema,
-} from '../contract/problems.ts';
-import { IDEMPOTENCY_KEYS_KEPT } from './idempotency-table.ts';
+} from '../../contract/problems.ts';
+import { IDEMPOTENCY_KEYS_KEPT } from '../idempotency/table.ts';
 
 /** Problems of every route that needs no key. */
 export const OPEN: ProblemCode[] = [

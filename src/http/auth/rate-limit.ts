@@ -1,4 +1,4 @@
-import type { Sql } from '../adapters/postgres/connect.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
 
 const WINDOW_SECONDS = 60;
 /** Requests per minute from one address without a valid key. */

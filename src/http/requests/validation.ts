@@ -1,13 +1,13 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { fieldName, inWords, withoutLengths } from '../contract/wording.ts';
+import { fieldName, inWords, withoutLengths } from '../../contract/wording.ts';
 import {
   type DomainError,
   type DomainErrorCode,
   type FieldError,
   fieldErrors,
   MAX_ERRORS,
-} from '../domain/errors.ts';
+} from '../../domain/errors.ts';
 
 /** Checks a part of a request against its zod schema. The error names the first 100 faults. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
