@@ -60,7 +60,7 @@ export interface HandleOptions<State> {
   remember?: boolean;
   /**
    * Returns true for the event that another attempt of the same request appended: see `ofRequest`.
-   * Then nothing is appended. For commands that a decider cannot recognise as repeated.
+   * Then nothing is appended. For commands that a decider cannot recognize as repeated.
    */
   unless?: (event: StoredEvent) => boolean;
 }
@@ -144,7 +144,7 @@ async function readAppended<State>(
 }
 
 /**
- * For `unless`: recognises the events of other attempts of the same request, which may run minutes
+ * For `unless`: recognizes the events of other attempts of the same request, which may run minutes
  * earlier or later. Other commands may have come between, so the state does not show them.
  */
 export function ofRequest({ keyed, correlationId }: Cause): (event: StoredEvent) => boolean {

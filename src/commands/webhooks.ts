@@ -110,7 +110,7 @@ export async function updateWebhook(
 
 /**
  * Replaces the secret of a webhook. The current secret also signs until the grace time ends. A
- * repeated request, recognised by its correlation id, rotates only once. Throws `not_found`, or
+ * repeated request, recognized by its correlation id, rotates only once. Throws `not_found`, or
  * `validation_failed` for a grace time of more than 7d.
  */
 export async function rotateWebhookSecret(

@@ -52,7 +52,7 @@ export interface Attempt<Reserved> {
   repeated: boolean;
   /** Rejects an append after the lock was lost. Waits for read models, as a replay does. */
   commands: CommandDeps;
-  /** The same correlation id for all attempts: `ofRequest` recognises their events. */
+  /** The same correlation id for all attempts: `ofRequest` recognizes their events. */
   cause: Cause;
 }
 
