@@ -23,12 +23,12 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Items that count as one request of the rate limit. */
 const ITEMS_PER_REQUEST = 100;
 
-export interface BatchRoutesDeps extends TransferRoutesDeps {
+export interface BatchRoutesDeps extends RoutesDeps {
   requestAdmission: RequestAdmission;
 }
 

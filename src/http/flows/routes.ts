@@ -22,13 +22,13 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 const TAGS = ['Flows'];
 
 const INVALID = [...WITH_BODY, 'credentials_in_uri' as const, 'endpoint_not_configured' as const];
 
-export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
   const show = (flow: Flow) => showFlow(sql, flow);

@@ -16,13 +16,13 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 const DRY_RUN_WITHIN_MS = 30_000;
 const TAGS = ['Flows'];
 
 /** The runs of a flow, and the files that they took. */
-export function flowRunRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
   return async (app) => {

@@ -23,11 +23,11 @@ import {
   responses,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Routes by which auditors verify the log without trust in the server. */
 export function proofRoutes(
-  deps: CheckpointDeps & TransferRoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
+  deps: CheckpointDeps & RoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
 ): FastifyPluginAsyncZod {
   const { sql, store, logId, config } = deps;
 

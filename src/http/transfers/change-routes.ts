@@ -19,10 +19,10 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
 import { untilReadable } from '../own-writes.ts';
-import type { TransferRoutesDeps } from './routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Routes that retry transfers, change their priority, and change many at once. */
-export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
   return async (app) => {

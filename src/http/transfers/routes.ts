@@ -1,7 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Sql } from '../../adapters/postgres/connect.ts';
 import {
   createOnce,
   createTransfer,
@@ -31,7 +29,7 @@ import type { AccessRecorder } from '../access.ts';
 import { causeOf, clientOf } from '../auth/authenticate.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
-import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency/idempotency.ts';
+import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -40,17 +38,13 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
 import { untilReadable } from '../own-writes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
 const QUEUE_HOLDS_MS = 250;
 
-export interface TransferRoutesDeps extends IdempotencyDeps {
-  sql: Sql;
-  store: EventStore;
-}
-
 export function transferRoutes(
-  deps: TransferRoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
+  deps: RoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
 ): FastifyPluginAsyncZod {
   const { sql, whileAllowed, access } = deps;
 

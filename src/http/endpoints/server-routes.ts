@@ -20,15 +20,15 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
-import { shownEndpoint, usableEndpoint } from './endpoint-answers.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
+import { shownEndpoint, usableEndpoint } from './answers.ts';
 import { testLines } from './endpoint-test.ts';
 
 const MAX_LISTED = 10_000;
 const REMOTE_LIMIT_MS = 30_000;
 
 /** Routes that connect to the server of an endpoint: tests, its host key, its folders. */
-export function endpointServerRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
+export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
   const { sql, store, vault, logger } = deps;
   const recordKeys = createKeyRecorder({ store, logger });
 

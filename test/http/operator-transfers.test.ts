@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTransfer } from '../../../src/commands/create-transfer.ts';
-import { revokeKey } from '../../../src/commands/keys.ts';
-import { cancelTransfer, startTransfer } from '../../../src/commands/transfers.ts';
-import { transferRequest } from '../../../src/contract/transfers/requests.ts';
-import { streamName } from '../../../src/domain/events/streams.ts';
-import { newId } from '../../../src/domain/ids.ts';
-import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
-import { runConsumer } from '../../../src/projections/consumer.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { CAUSE } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { follow } from '../../support/server-events.ts';
-import { until } from '../../support/transfers.ts';
+import { createTransfer } from '../../src/commands/create-transfer.ts';
+import { revokeKey } from '../../src/commands/keys.ts';
+import { cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
+import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
+import { runConsumer } from '../../src/projections/consumer.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { CAUSE } from '../support/installation.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { follow } from '../support/server-events.ts';
+import { until } from '../support/transfers.ts';
 
 interface Live {
   transfers: Record<string, unknown>[];

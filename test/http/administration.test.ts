@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
 
-const GUIDE = join(import.meta.dirname, '../../../docs/clients.md');
+const GUIDE = join(import.meta.dirname, '../../docs/clients.md');
 
 describeWithPostgres('the guide for clients', () => {
   let api: TestApi;

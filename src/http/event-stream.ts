@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Sql } from '../../adapters/postgres/connect.ts';
-import { clientOf } from '../auth/authenticate.ts';
-import { stillValid } from '../auth/still-valid.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
+import { clientOf } from './auth/authenticate.ts';
+import { stillValid } from './auth/still-valid.ts';
 
 /**
  * The stream sends something at least this often, so that proxies keep the connection. It also

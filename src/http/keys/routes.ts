@@ -12,9 +12,9 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
 
-export function keyRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
+export function keyRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
   const { sql, store, config } = deps;
 
   async function find(id: string): Promise<schemas.Key> {

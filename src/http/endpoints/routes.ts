@@ -17,11 +17,11 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
-import { mayUse, shownEndpoint, usableEndpoint } from './endpoint-answers.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
+import { mayUse, shownEndpoint, usableEndpoint } from './answers.ts';
 
 /** Routes for the configuration of endpoints. None of them connects to a server. */
-export function endpointRoutes(deps: AdministrationDeps): FastifyPluginAsyncZod {
+export function endpointRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
   return async (app) => {

@@ -7,14 +7,14 @@ import { notFound } from '../../domain/errors.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../projections/catalog/queries.ts';
 import { accountLimit } from '../auth/authenticate.ts';
-import type { AdministrationDeps } from './deps.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
 
 /**
  * Finds the endpoint that a request names. Throws `not_found`, also for an endpoint that the
  * client's account may not use.
  */
 export async function usableEndpoint(
-  stores: Pick<AdministrationDeps, 'sql' | 'store'>,
+  stores: Pick<OperatorRoutesDeps, 'sql' | 'store'>,
   request: FastifyRequest<{ Params: { endpoint_id: string } }>,
 ): Promise<ConfiguredEndpoint> {
   const found = await findEndpoint(stores, request.params.endpoint_id);
@@ -24,7 +24,7 @@ export async function usableEndpoint(
 
 /** Returns the answer for an endpoint, as the client may see it. */
 export async function shownEndpoint(
-  { sql }: Pick<AdministrationDeps, 'sql'>,
+  { sql }: Pick<OperatorRoutesDeps, 'sql'>,
   request: FastifyRequest,
   { state, revision }: Pick<Handled<Endpoint>, 'state' | 'revision'>,
 ): Promise<answers.Endpoint> {

@@ -3,11 +3,11 @@ import {
   requestProjectionTask,
   runProjectionTasks,
   TASKS_LOCK,
-} from '../../../src/processes/projections/tasks.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { follow } from '../../support/server-events.ts';
-import { until } from '../../support/transfers.ts';
+} from '../../src/processes/projections/tasks.ts';
+import { startApi, type TestApi } from '../support/api.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
+import { follow } from '../support/server-events.ts';
+import { until } from '../support/transfers.ts';
 
 describeWithPostgres('/v1/projections', () => {
   let api: TestApi;

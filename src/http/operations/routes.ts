@@ -4,12 +4,12 @@ import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
 import { operationsSeries } from '../../processes/housekeeping/samples.ts';
 import { liveMovers } from '../../processes/mover/live-movers.ts';
 import { noQuery, responses } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
 
 /** Maximum number of spans in a series. */
 const SPANS = 288;
 
-export function operationRoutes({ sql }: AdministrationDeps): FastifyPluginAsyncZod {
+export function operationRoutes({ sql }: OperatorRoutesDeps): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',

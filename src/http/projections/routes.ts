@@ -15,6 +15,7 @@ import {
   type TaskSubject,
 } from '../../processes/projections/tasks.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
+import { type EventStreamDeps, type ServerEvent, sendEvents } from '../event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
@@ -22,8 +23,7 @@ import {
   responses,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
-import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
 
 const LOOK_MS = 1_000;
 /** Requests within this time share one answer. */
@@ -36,7 +36,7 @@ const SUBJECTS: Record<TaskKind, string[]> = {
 const KINDS = Object.keys(SUBJECTS) as TaskKind[];
 
 export function projectionRoutes(
-  deps: AdministrationDeps & EventStreamDeps,
+  deps: OperatorRoutesDeps & EventStreamDeps,
 ): FastifyPluginAsyncZod {
   const { sql, health } = deps;
   let shared: { at: number; list: Promise<ProjectionList> } | null = null;

@@ -11,6 +11,7 @@ import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
 import { accountLimit } from '../auth/authenticate.ts';
+import { type EventStreamDeps, type ServerEvent, sendEvents } from '../event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
@@ -18,11 +19,10 @@ import {
   responses,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import type { AdministrationDeps } from './deps.ts';
-import { type EventStreamDeps, type ServerEvent, sendEvents } from './event-stream.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
 
-export function transferAdministration(
-  deps: AdministrationDeps & EventStreamDeps,
+export function operatorTransferRoutes(
+  deps: OperatorRoutesDeps & EventStreamDeps,
 ): FastifyPluginAsyncZod {
   const live = createLiveTransfers({
     ...deps,

@@ -12,11 +12,11 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import { accepted, deliveryPage, findDelivery, shown } from '../webhooks/delivery-answers.ts';
-import type { AdministrationDeps } from './deps.ts';
+import type { OperatorRoutesDeps } from '../route-deps.ts';
+import { accepted, deliveryPage, findDelivery, shown } from './delivery-answers.ts';
 
 /** Routes for the deliveries of all webhooks, of one or all accounts. */
-export function deliveryAdministration(deps: AdministrationDeps): FastifyPluginAsyncZod {
+export function operatorDeliveryRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
   return async (app) => {
