@@ -82,7 +82,7 @@ export function printErrorAdvice(errors: Record<string, { advice: string }>): st
     ([code, { advice }]) => `  ${code}: ${JSON.stringify(advice)},`,
   );
   return [
-    '// Made from src/domain/transfer-errors.ts by `npm run console-api`.\n',
+    '// Made from src/domain/transfers/errors.ts by `npm run console-api`.\n',
     `export const ERROR_ADVICE = {\n${advice.join('\n')}\n};\n`,
   ].join('\n');
 }

@@ -4,7 +4,8 @@ import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseDuration } from './domain/durations.ts';
 import { PROTOCOL_NAMES } from './domain/protocols/index.ts';
-import { parseRoleRule, type RoleRule } from './domain/role.ts';
+import { parseRoleRule, ROLES, type RoleRule } from './domain/role.ts';
+import { anyOf } from './domain/text.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -48,7 +49,7 @@ const addresses = list(
 const roleRules = list(
   (item) => parseRoleRule(item) !== null,
   'must be rules separated by commas, such as groups:ops=operator@acc_default or ' +
-    'email:ann@example.com=admin@*, with the roles viewer, operator, auditor and admin',
+    `email:ann@example.com=admin@*, with one of the roles ${anyOf(ROLES)}`,
 ).transform((items) => items.map((item) => parseRoleRule(item) as RoleRule));
 const checkpointSinks = list(
   isCheckpointSink,

@@ -1,9 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
-import { hasHostKey, newHostKeysOf } from './domain/endpoint.ts';
-import { hostKeysOf } from './domain/host-keys.ts';
-import { TRANSFER_STATUSES } from './domain/transfer.ts';
+import { hasHostKey, newHostKeysOf } from './domain/endpoints/endpoint.ts';
+import { hostKeysOf } from './domain/endpoints/host-keys.ts';
+import { TRANSFER_STATUSES } from './domain/transfers/transfer.ts';
 import { countDueJobs } from './processes/dispatch/job-table/figures.ts';
 import { type FlowFigures, flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';

@@ -7,8 +7,8 @@ import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
-import { TRANSFER_ERRORS } from '../src/domain/transfer-errors.ts';
-import { WAITING_REASONS } from '../src/domain/waiting-for.ts';
+import { TRANSFER_ERRORS } from '../src/domain/transfers/errors.ts';
+import { WAITING_REASONS } from '../src/domain/transfers/waiting-for.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENTS = [

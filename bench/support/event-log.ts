@@ -3,7 +3,7 @@ import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 import type { Bench } from './bench.ts';
 
 const RUN = randomBytes(6).toString('hex');

@@ -1,10 +1,10 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { chain } from '../../src/commands/handle.ts';
-import { canonicalJson } from '../../src/domain/canonical-json.ts';
-import type { NewEvent } from '../../src/domain/event.ts';
+import { canonicalJson } from '../../src/domain/events/canonical-json.ts';
+import type { NewEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
-import type { TransferEvent } from '../../src/domain/transfer.ts';
+import type { TransferEvent } from '../../src/domain/transfers/transfer.ts';
 
 /**
  * Transfers whose histories interleave. The events of one transfer are this many positions apart.

@@ -1,6 +1,6 @@
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
-import type { TransferCreated, TransferEvent } from '../../src/domain/transfer.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
+import type { TransferCreated, TransferEvent } from '../../src/domain/transfers/transfer.ts';
 import { PROJECTIONS } from '../../src/projections/read-models.ts';
 
 /** Of every second transfer. */

@@ -1,8 +1,13 @@
 import type { Command } from 'commander';
 import { limitBandwidth } from '../commands/endpoints.ts';
 import { bandwidth } from '../contract/endpoints/bandwidth.ts';
-import { type Bandwidth, type BandwidthWindow, DAYS, limitAt } from '../domain/bandwidth.ts';
-import type { Endpoint } from '../domain/endpoint.ts';
+import {
+  type Bandwidth,
+  type BandwidthWindow,
+  DAYS,
+  limitAt,
+} from '../domain/endpoints/bandwidth.ts';
+import type { Endpoint } from '../domain/endpoints/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import type { Installation } from '../installation.ts';
 import { print, printJson } from './output.ts';

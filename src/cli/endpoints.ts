@@ -9,15 +9,20 @@ import {
 } from '../commands/endpoints.ts';
 import { saveEndpoint } from '../commands/save-endpoint.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
-import { addressIn, type Endpoint, hasHostKey, newHostKeysOf } from '../domain/endpoint.ts';
+import {
+  addressIn,
+  type Endpoint,
+  hasHostKey,
+  newHostKeysOf,
+} from '../domain/endpoints/endpoint.ts';
+import { type AnnouncedHostKey, hostKeysOf } from '../domain/endpoints/host-keys.ts';
+import { nameOfVia, viaOf } from '../domain/endpoints/via.ts';
 import { DomainError } from '../domain/errors.ts';
-import { type AnnouncedHostKey, hostKeysOf } from '../domain/host-keys.ts';
 import {
   type EndpointCredentials,
   type EndpointSettings,
   protocolOf,
 } from '../domain/protocols/index.ts';
-import { nameOfVia, viaOf } from '../domain/via.ts';
 import type { Installation } from '../installation.ts';
 import { createKeyRecorder } from '../processes/endpoints/announced-keys.ts';
 import {

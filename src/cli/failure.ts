@@ -8,7 +8,7 @@ import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
-import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { isNetworkFailure, TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
 import { WrongLog } from '../projections/checkpoint.ts';
 import { FoldError } from '../projections/fold.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
@@ -98,7 +98,10 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
       message: `Postgres is unavailable: ${error.message}. ${adviceOn(code)}`,
     };
   }
-  // The system rejects what the user has named, such as a file or an address, or a disk is full.
+  const wrong = FILE_FAULTS[code];
+  if (wrong !== undefined && error.path !== undefined && !error.syscall?.startsWith('spawn'))
+    return { exitCode: EXIT.invalid, message: `${error.path} ${wrong}` };
+  // The system rejects what the user has named, such as an address, or a disk is full.
   if (error.syscall !== undefined || code === 'ERR_FS_FILE_TOO_LARGE')
     return { exitCode: EXIT.failed, message: error.message };
   return {
@@ -106,6 +109,14 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
     message: `This is an error in Waybill. Report it with these lines:\n${error.stack ?? error}`,
   };
 }
+
+/** What is wrong with a file that the user has named. */
+const FILE_FAULTS: Partial<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist: a part of its path is not a folder',
+  EISDIR: 'is a folder, not a file',
+  EACCES: 'is not accessible to this user',
+};
 
 const TOO_MANY_CONNECTIONS = '53300';
 

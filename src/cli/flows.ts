@@ -5,8 +5,8 @@ import { flowPageQuery, flowQuery, flowRequest, flowStatus } from '../contract/f
 import { toFile } from '../contract/flows/views.ts';
 import { toPagination } from '../contract/pages.ts';
 import { newId } from '../domain/ids.ts';
-import { PRIORITIES } from '../domain/transfer.ts';
-import { isNetworkFailure, type TransferErrorCode } from '../domain/transfer-errors.ts';
+import { isNetworkFailure, type TransferErrorCode } from '../domain/transfers/errors.ts';
+import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { dryRun } from '../processes/flows/dry-run.ts';
 import { showFlow, showFlows } from '../processes/flows/show-flows.ts';

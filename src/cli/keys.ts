@@ -3,7 +3,7 @@ import { createKey, revokeKey } from '../commands/keys.ts';
 import { keyRequest } from '../contract/keys.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
-import { SCOPES } from '../domain/key.ts';
+import { DEFAULT_ACCOUNT, LIFETIME, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { type Key, listKeys } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './output.ts';
@@ -28,11 +28,11 @@ export function addKeyCommands(program: Command): void {
     .requiredOption('--name <name>', 'what the key is for')
     .option('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
     .option('--role <role>', `a named set of scopes instead: ${ROLES.join(', ')}`)
-    .option('--account <account>', 'the account of the key', 'acc_default')
+    .option('--account <account>', 'the account of the key', DEFAULT_ACCOUNT)
     .option(
       '--expires-in <duration>',
-      'at most 365d, or `never` if WAYBILL_ALLOW_UNLIMITED_KEYS is true',
-      '90d',
+      `at most ${LIFETIME.longest}, or \`never\` if WAYBILL_ALLOW_UNLIMITED_KEYS is true`,
+      LIFETIME.default,
     )
     .option('--json', 'one JSON document')
     .action(async (options: CreateOptions, command: Command) => {

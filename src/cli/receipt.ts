@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { receipt as receiptSchema } from '../contract/proof.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
-import type { TransferEvent } from '../domain/transfer.ts';
+import type { TransferEvent } from '../domain/transfers/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/proof/receipts.ts';
 import { recordAccess } from './access.ts';

@@ -6,7 +6,6 @@ import { aborted } from '../concurrency/aborted.ts';
 import {
   configureDemoEndpoints,
   createDemoTransfer,
-  DEMO_ACCOUNT,
   DEMO_FILE_BYTES,
   makeDemoFile,
   provideDemoKeys,
@@ -15,6 +14,7 @@ import {
 } from '../dev/demo.ts';
 import { type DemoState, loadDemoState, saveDemoState } from '../dev/demo-state.ts';
 import { DomainError } from '../domain/errors.ts';
+import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { PROCESS_ROLES } from '../process-roles.ts';
 import { findTransfer } from '../processes/live/queries.ts';
@@ -91,7 +91,7 @@ async function demonstrate(
     );
     await saveDemoState(folder, state);
   }
-  await follow(installation, DEMO_ACCOUNT, state.firstTransfer as string, { signal: stop });
+  await follow(installation, DEFAULT_ACCOUNT, state.firstTransfer as string, { signal: stop });
   if (!stop.aborted)
     await print(
       summary(service.url, { api: api.key, console: console.key }, folder, tls?.certFile),
@@ -100,7 +100,7 @@ async function demonstrate(
 
 /** Returns whether the first transfer exists. A failed or cancelled one does not count. */
 async function isThere({ sql }: Installation, id: string | null): Promise<boolean> {
-  const found = id === null ? null : await findTransfer(sql, DEMO_ACCOUNT, id);
+  const found = id === null ? null : await findTransfer(sql, DEFAULT_ACCOUNT, id);
   return (
     found !== null && found.transfer.status !== 'failed' && found.transfer.status !== 'cancelled'
   );

@@ -1,12 +1,13 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../contract/transfers/requests.ts';
-import { TRANSFER_STATUSES } from '../domain/transfer.ts';
-import { TRANSFER_ERRORS } from '../domain/transfer-errors.ts';
+import { DEFAULT_ACCOUNT } from '../domain/key.ts';
+import { TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
+import { TRANSFER_STATUSES } from '../domain/transfers/transfer.ts';
 
 export const ACCOUNT_OPTION = [
   '--account <account>',
   'the account of the transfers',
-  'acc_default',
+  DEFAULT_ACCOUNT,
 ] as const;
 
 export const METADATA_OPTION = [

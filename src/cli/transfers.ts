@@ -7,7 +7,7 @@ import type { AfterAnswer } from '../contract/transfers/after.ts';
 import { transfersToCsv } from '../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../contract/transfers/requests.ts';
 import { type Live, toCreated, toDetail, toListItem } from '../contract/transfers/views.ts';
-import { PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfer.ts';
+import { PRIORITIES, SORT_ORDERS, type Transfer } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { lastErrorAfter } from '../processes/after/table.ts';
 import { findWait, findWaits } from '../processes/dispatch/waiting-for.ts';

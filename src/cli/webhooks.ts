@@ -10,6 +10,7 @@ import { webhookRequest } from '../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../contract/webhooks/views.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
+import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
 import type { Installation } from '../installation.ts';
 import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/deliveries.ts';
@@ -21,7 +22,7 @@ import { commaSeparated, parseRequest } from './parse.ts';
 import { operator, withInstallation } from './session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
-const ACCOUNT = ['--account <account>', 'the account of the webhooks', 'acc_default'] as const;
+const ACCOUNT = ['--account <account>', 'the account of the webhooks', DEFAULT_ACCOUNT] as const;
 const JSON_DOCUMENT = ['--json', 'one JSON document'] as const;
 
 interface Common {

@@ -3,9 +3,9 @@ import { type EventStore, RevisionConflict } from '../adapters/event-store/port.
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { AccessEvent } from '../domain/access.ts';
 import { reasonOf } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/event.ts';
+import type { NewEvent } from '../domain/events/event.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
 import { type Cause, chain } from './handle.ts';
 
 /** How long records gather before one append. */

@@ -1,6 +1,5 @@
 import { createSemaphore } from '../concurrency/semaphore.ts';
 import type { BatchRequest } from '../contract/batches/requests.ts';
-import { refuseMovesInto } from '../domain/after.ts';
 import {
   type Batch,
   type BatchCommand,
@@ -9,8 +8,8 @@ import {
   type BatchSource,
   type BatchState,
   batchDecider,
-} from '../domain/batch.ts';
-import { createPager, type RoutedItem, transfersOf, urisOf } from '../domain/batch-items.ts';
+} from '../domain/batches/batch.ts';
+import { createPager, type RoutedItem, transfersOf, urisOf } from '../domain/batches/items.ts';
 import {
   DomainError,
   type FieldError,
@@ -18,12 +17,13 @@ import {
   MAX_ERRORS,
   notFound,
 } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { isId, newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
-import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
-import { optionsOf } from '../domain/transfer-options.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfer-route.ts';
+import { refuseMovesInto } from '../domain/transfers/after.ts';
+import { type TransferCommand, transferDecider } from '../domain/transfers/decider.ts';
+import { optionsOf } from '../domain/transfers/options.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfers/route.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';

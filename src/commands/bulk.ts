@@ -2,7 +2,7 @@ import { createSemaphore } from '../concurrency/semaphore.ts';
 import { PROBLEMS } from '../contract/problems.ts';
 import type { BulkAnswer, BulkRequest } from '../contract/transfers/bulk.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Priority, Transfer } from '../domain/transfer.ts';
+import type { Priority, Transfer } from '../domain/transfers/transfer.ts';
 import { createOnce, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause } from './handle.ts';

@@ -1,9 +1,9 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
-import type { Endpoint } from '../domain/endpoint.ts';
-import type { Flow } from '../domain/flow.ts';
+import type { Endpoint } from '../domain/endpoints/endpoint.ts';
+import type { Flow } from '../domain/flows/flow.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
-import type { AttemptFigures, Priority } from '../domain/transfer.ts';
+import type { AttemptFigures, Priority } from '../domain/transfers/transfer.ts';
 
 /** The queue that a new transfer would join. */
 export interface QueueEstimate {

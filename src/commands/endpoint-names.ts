@@ -1,8 +1,8 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
-import { endpointNameDecider } from '../domain/endpoint-name.ts';
+import { endpointNameDecider } from '../domain/endpoints/name.ts';
 import { DomainError } from '../domain/errors.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
 import { type Cause, handle } from './handle.ts';
 
 /** Maximum number of removals of the name's holder during one claim, before it gives up. */

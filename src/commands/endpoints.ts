@@ -1,9 +1,9 @@
-import type { Bandwidth } from '../domain/bandwidth.ts';
-import { type ConnectivityLost, type Endpoint, hostOf } from '../domain/endpoint.ts';
-import { type EndpointCommand, endpointDecider } from '../domain/endpoint-decider.ts';
+import type { Bandwidth } from '../domain/endpoints/bandwidth.ts';
+import { type EndpointCommand, endpointDecider } from '../domain/endpoints/decider.ts';
+import { type ConnectivityLost, type Endpoint, hostOf } from '../domain/endpoints/endpoint.ts';
+import type { AnnouncedHostKey } from '../domain/endpoints/host-keys.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
-import type { AnnouncedHostKey } from '../domain/host-keys.ts';
-import { streamName } from '../domain/streams.ts';
+import { streamName } from '../domain/events/streams.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, handle, ofRequest } from './handle.ts';
 

@@ -4,9 +4,12 @@ import {
   type BatchCommand,
   type BatchCompleted,
   batchDecider,
-} from '../domain/batch.ts';
+} from '../domain/batches/batch.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { streamName } from '../domain/events/streams.ts';
+import { upcast } from '../domain/events/upcast.ts';
+import { flowDecider } from '../domain/flows/decider.ts';
 import {
   batchOfRun,
   type Flow,
@@ -15,11 +18,8 @@ import {
   type FlowState,
   type OpenRun,
   type RunOutcome,
-} from '../domain/flow.ts';
-import { flowDecider } from '../domain/flow-decider.ts';
+} from '../domain/flows/flow.ts';
 import { isId, newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
-import { upcast } from '../domain/upcast.ts';
 import { changeBatch } from './batches.ts';
 import type { CommandDeps, ShownFlow } from './deps.ts';
 import { checkPlaces } from './flow-places.ts';

@@ -4,14 +4,14 @@ import {
   EventStoreUnavailable,
   RevisionConflict,
 } from '../adapters/event-store/port.ts';
-import { inKeyOrder } from '../domain/canonical-json.ts';
-import type { Decider, Fold } from '../domain/decider.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/event.ts';
-import { eventHash } from '../domain/event-hash.ts';
+import { inKeyOrder } from '../domain/events/canonical-json.ts';
+import type { Decider, Fold } from '../domain/events/decider.ts';
+import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/events/event.ts';
+import { eventHash } from '../domain/events/event-hash.ts';
+import { parseStream } from '../domain/events/streams.ts';
+import { schemaVersion, upcast } from '../domain/events/upcast.ts';
 import { nextEventId } from '../domain/ids.ts';
-import { parseStream } from '../domain/streams.ts';
-import { schemaVersion, upcast } from '../domain/upcast.ts';
 import { rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
@@ -60,7 +60,7 @@ export interface HandleOptions<State> {
   remember?: boolean;
   /**
    * Returns true for the event that another attempt of the same request appended: see `ofRequest`.
-   * Then nothing is appended. For commands that a decider cannot recognise as repeated.
+   * Then nothing is appended. For commands that a decider cannot recognize as repeated.
    */
   unless?: (event: StoredEvent) => boolean;
 }
@@ -144,7 +144,7 @@ async function readAppended<State>(
 }
 
 /**
- * For `unless`: recognises the events of other attempts of the same request, which may run minutes
+ * For `unless`: recognizes the events of other attempts of the same request, which may run minutes
  * earlier or later. Other commands may have come between, so the state does not show them.
  */
 export function ofRequest({ keyed, correlationId }: Cause): (event: StoredEvent) => boolean {

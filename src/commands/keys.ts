@@ -1,15 +1,13 @@
 import type { KeyRequest } from '../contract/keys.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { type Key, type KeyCreated, type KeyState, keyDecider } from '../domain/key.ts';
+import { type Key, type KeyCreated, type KeyState, keyDecider, LIFETIME } from '../domain/key.ts';
 import { ROLE_SCOPES } from '../domain/role.ts';
-import { streamName } from '../domain/streams.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
-
-const LONGEST_MS = 365 * 24 * 3_600_000;
 
 export interface CreatedKey {
   id: string;
@@ -22,7 +20,7 @@ export interface CreatedKey {
 
 /**
  * Creates a key, and only one under the same `options.id`. Throws `validation_failed` for a
- * lifetime of more than 365 days, and for `never` if the installation does not allow it.
+ * lifetime above `LIFETIME.longest`, and for `never` if the installation does not allow it.
  */
 export async function createKey(
   deps: CommandDeps,
@@ -73,8 +71,8 @@ function expiry(expiresIn: string, now: number, allowNever: boolean): string | n
     );
   }
   const life = parseDuration(expiresIn);
-  if (life < 1 || life > LONGEST_MS)
-    throw fieldError('expires_in', 'must be above 0 and at most 365d');
+  if (life < 1 || life > parseDuration(LIFETIME.longest))
+    throw fieldError('expires_in', `must be above 0 and at most ${LIFETIME.longest}`);
   return new Date(now + life).toISOString();
 }
 

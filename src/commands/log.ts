@@ -2,12 +2,16 @@ import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypt
 import type { EventStore } from '../adapters/event-store/port.ts';
 import { LOG_SIGNING_KEY, type Vault, VaultError } from '../adapters/vault.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/event.ts';
+import type { NewEvent } from '../domain/events/event.ts';
+import { CHECKPOINTS, SIGNING_KEYS } from '../domain/events/streams.ts';
 import { checkpointText, originOf, type TreeHead } from '../domain/proof/checkpoint.ts';
 import { keyIdOf, readPrivateKey, signNote, verifierKey } from '../domain/proof/note.ts';
-import { type CheckpointSigned, checkpointDecider } from '../domain/signed-checkpoint.ts';
-import { type SigningKey, type SigningKeyState, signingKeyDecider } from '../domain/signing-key.ts';
-import { CHECKPOINTS, SIGNING_KEYS } from '../domain/streams.ts';
+import { type CheckpointSigned, checkpointDecider } from '../domain/proof/signed-checkpoint.ts';
+import {
+  type SigningKey,
+  type SigningKeyState,
+  signingKeyDecider,
+} from '../domain/proof/signing-key.ts';
 import { type Cause, handle, load } from './handle.ts';
 
 export interface LogDeps {

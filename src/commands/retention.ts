@@ -1,8 +1,8 @@
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { RETENTION } from '../domain/events/streams.ts';
 import type { RemovedTransfer, RetentionRecorded } from '../domain/retention.ts';
-import { RETENTION } from '../domain/streams.ts';
 import { type Cause, chain } from './handle.ts';
 
 /** Largest record. A thousand of them fit into the memory of a consumer. */

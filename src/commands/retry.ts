@@ -1,5 +1,5 @@
-import type { Transfer } from '../domain/transfer.ts';
-import { assertRetryable } from '../domain/transfer-decider.ts';
+import { assertRetryable } from '../domain/transfers/decider.ts';
+import type { Transfer } from '../domain/transfers/transfer.ts';
 import { createTransfer, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause, Handled } from './handle.ts';

@@ -6,11 +6,11 @@ import {
   type EndpointUpdate,
   hasCredentials,
 } from '../contract/endpoints/requests.ts';
-import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoint.ts';
-import { endpointDecider } from '../domain/endpoint-decider.ts';
+import { endpointDecider } from '../domain/endpoints/decider.ts';
+import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpoints/endpoint.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
 import type { CommandDeps } from './deps.ts';
 import { claimName } from './endpoint-names.ts';
 import { type Cause, handle, load } from './handle.ts';

@@ -1,7 +1,9 @@
-import type { AfterEvent } from '../domain/after.ts';
 import { notFound } from '../domain/errors.ts';
+import { streamName } from '../domain/events/streams.ts';
 import { isId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
+import type { AfterEvent } from '../domain/transfers/after.ts';
+import { type TransferCommand, transferDecider } from '../domain/transfers/decider.ts';
+import type { AttemptFailure } from '../domain/transfers/errors.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
@@ -10,9 +12,7 @@ import type {
   Transfer,
   TransferState,
   Verification,
-} from '../domain/transfer.ts';
-import { type TransferCommand, transferDecider } from '../domain/transfer-decider.ts';
-import type { AttemptFailure } from '../domain/transfer-errors.ts';
+} from '../domain/transfers/transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, type HandleOptions, handle, load, ofRequest } from './handle.ts';
 

@@ -7,10 +7,10 @@ import type {
 } from '../contract/webhooks/requests.ts';
 import { parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { streamName } from '../domain/events/streams.ts';
+import { upcast } from '../domain/events/upcast.ts';
 import { newId } from '../domain/ids.ts';
-import { streamName } from '../domain/streams.ts';
-import { upcast } from '../domain/upcast.ts';
 import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
 import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';
@@ -110,7 +110,7 @@ export async function updateWebhook(
 
 /**
  * Replaces the secret of a webhook. The current secret also signs until the grace time ends. A
- * repeated request, recognised by its correlation id, rotates only once. Throws `not_found`, or
+ * repeated request, recognized by its correlation id, rotates only once. Throws `not_found`, or
  * `validation_failed` for a grace time of more than 7d.
  */
 export async function rotateWebhookSecret(

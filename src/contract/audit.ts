@@ -6,6 +6,7 @@ import {
   type AuditKind,
   type AuditType,
 } from '../domain/audit.ts';
+import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { text } from '../domain/text.ts';
 import { toCsv } from './csv.ts';
 import { position } from './events.ts';
@@ -103,7 +104,7 @@ const auditItem = z
       .string()
       .nullable()
       .describe('Account of the subject. Null for endpoints, which belong to the installation.')
-      .meta({ examples: ['acc_default'] }),
+      .meta({ examples: [DEFAULT_ACCOUNT] }),
     data: z.record(z.string(), z.unknown()).describe('The data of the event, without any secret.'),
     stream: z.string().meta({ examples: ['endpoint-end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     revision: z.int().describe('Place of the event in its stream, from 0.'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { StoredEvent } from '../domain/event.ts';
-import { isStreamName } from '../domain/streams.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { isStreamName } from '../domain/events/streams.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 

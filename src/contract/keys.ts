@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type * as domain from '../domain/key.ts';
-import { ACCOUNT, EXPIRING_SOON_MS, SCOPES } from '../domain/key.ts';
+import { ACCOUNT, DEFAULT_ACCOUNT, EXPIRING_SOON_MS, LIFETIME, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { title } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
@@ -10,7 +10,7 @@ export const EXAMPLE_KEY = 'wb_0123456789abcdefghijklmnopqrstuvwxyz01_23456789';
 export const keyId = z.string().meta({ examples: ['key_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 
 export const keyName = z.string().meta({ examples: ['nightly reports'] });
-export const account = z.string().meta({ examples: ['acc_default'] });
+export const account = z.string().meta({ examples: [DEFAULT_ACCOUNT] });
 
 /** A name that an account can have. Logs contain endpoints with others. */
 export const requestedAccount = z
@@ -34,15 +34,17 @@ export const keyRequest = z
       .describe('Required without `role`.')
       .meta({ examples: [['transfers:write']] }),
     role: z.enum(ROLES).optional().describe('A named set of scopes, instead of `scopes`.'),
-    account: requestedAccount.default('acc_default'),
+    account: requestedAccount.default(DEFAULT_ACCOUNT),
     expires_in: z
       .string()
       .regex(
         /^(never|\d{1,9}(ms|s|m|h|d))$/,
         'must be a whole number and a unit, such as 12h or 90d, or never',
       )
-      .default('90d')
-      .describe('A duration of at most 365d, or `never` if the installation allows it.'),
+      .default(LIFETIME.default)
+      .describe(
+        `A duration of at most ${LIFETIME.longest}, or \`never\` if the installation allows it.`,
+      ),
   })
   .refine(({ scopes, role }) => (scopes === undefined) !== (role === undefined), {
     path: ['scopes'],

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PRIORITIES } from '../domain/transfer.ts';
+import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import { timestamp } from './instants.ts';
 import { wholeNumber } from './pages.ts';
 

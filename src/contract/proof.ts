@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { CheckpointSigned } from '../domain/signed-checkpoint.ts';
+import type { CheckpointSigned } from '../domain/proof/signed-checkpoint.ts';
 import { timestamp } from './instants.ts';
 import { pageQuery, pagination, wholeNumber } from './pages.ts';
 

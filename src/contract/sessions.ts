@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { SCOPES } from '../domain/key.ts';
+import { DEFAULT_ACCOUNT, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
@@ -26,7 +26,7 @@ export const accountChoice = z
       .min(1)
       .max(64)
       .describe('One of `accounts`.')
-      .meta({ examples: ['acc_default'] }),
+      .meta({ examples: [DEFAULT_ACCOUNT] }),
   })
   .meta({ id: 'AccountChoice' });
 

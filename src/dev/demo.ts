@@ -7,13 +7,12 @@ import type { Cause } from '../commands/handle.ts';
 import { createKey } from '../commands/keys.ts';
 import { saveEndpoint } from '../commands/save-endpoint.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
-import type { Scope } from '../domain/key.ts';
+import { DEFAULT_ACCOUNT, LIFETIME, type Scope } from '../domain/key.ts';
 import type { Installation } from '../installation.ts';
 import { listEndpoints, listKeys } from '../projections/catalog/queries.ts';
 import type { DemoKeyName, DemoServerName, DemoState } from './demo-state.ts';
 import { type DemoServer, fingerprintOf, startDemoServer } from './sftp-server.ts';
 
-export const DEMO_ACCOUNT = 'acc_default';
 export const DEMO_FILE = 'outbox/invoices.zip';
 export const DEMO_FILE_BYTES = 128 * 1024 * 1024;
 
@@ -91,8 +90,8 @@ export async function provideDemoKeys(
     const request = {
       name: `demo ${name}`,
       scopes: SCOPES[name],
-      account: DEMO_ACCOUNT,
-      expires_in: '90d',
+      account: DEFAULT_ACCOUNT,
+      expires_in: LIFETIME.default,
     };
     const { id, key: secret } = await createKey(commands, request, cause, { allowNever: false });
     state.keys[name] = { id, key: secret };

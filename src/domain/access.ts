@@ -1,5 +1,5 @@
-import type { Fold } from './decider.ts';
-import { type Event, eventGuard } from './event.ts';
+import type { Fold } from './events/decider.ts';
+import { type Event, eventGuard } from './events/event.ts';
 
 /** What can be exported: the log, the audit log or the transfers of an account. */
 export const EXPORTS = ['log', 'audit_log', 'transfers'] as const;

@@ -1,14 +1,14 @@
 import { type AccessEvent, accessed } from './access.ts';
-import type { BatchEvent } from './batch.ts';
-import type { EndpointEvent } from './endpoint.ts';
-import type { StoredEvent } from './event.ts';
-import type { FlowEvent } from './flow.ts';
+import type { BatchEvent } from './batches/batch.ts';
+import type { EndpointEvent } from './endpoints/endpoint.ts';
+import type { StoredEvent } from './events/event.ts';
+import { parseStream } from './events/streams.ts';
+import type { FlowEvent } from './flows/flow.ts';
 import type { KeyEvent } from './key.ts';
+import type { CheckpointEvent } from './proof/signed-checkpoint.ts';
+import type { SigningKeyEvent } from './proof/signing-key.ts';
 import type { RetentionEvent } from './retention.ts';
-import type { CheckpointEvent } from './signed-checkpoint.ts';
-import type { SigningKeyEvent } from './signing-key.ts';
-import { parseStream } from './streams.ts';
-import type { TransferCreated, TransferEvent } from './transfer.ts';
+import type { TransferCreated, TransferEvent } from './transfers/transfer.ts';
 import type { WebhookEvent } from './webhook.ts';
 
 export type EventType = (

@@ -1,4 +1,4 @@
-import type { TransferErrorCode } from './transfer-errors.ts';
+import type { TransferErrorCode } from './transfers/errors.ts';
 
 /** Codes of rejected commands and requests. `contract/problems.ts` maps each to a status. */
 export type DomainErrorCode =

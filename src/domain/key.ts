@@ -1,6 +1,6 @@
-import type { Decider } from './decider.ts';
 import { notFound } from './errors.ts';
-import { type Event, eventGuard, unknownEvent } from './event.ts';
+import type { Decider } from './events/decider.ts';
+import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 import type { Role } from './role.ts';
 
 export const SCOPES = [
@@ -30,6 +30,12 @@ const INCLUDED: Partial<Record<Scope, Scope>> = {
 
 /** The form of an account's name. */
 export const ACCOUNT = /^[a-z0-9_][a-z0-9_-]{0,63}$/;
+
+/** Always exists. Any other account exists once it has had a key. */
+export const DEFAULT_ACCOUNT = 'acc_default';
+
+/** How long a key lives, as durations. */
+export const LIFETIME = { default: '90d', longest: '365d' } as const;
 
 /** How long before its expiry a key is announced as expiring soon, in milliseconds. */
 export const EXPIRING_SOON_MS = 7 * 24 * 3_600_000;

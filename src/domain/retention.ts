@@ -1,8 +1,8 @@
-import type { Fold } from './decider.ts';
 import { DomainError } from './errors.ts';
-import { type Event, eventGuard, type StoredEvent } from './event.ts';
+import type { Fold } from './events/decider.ts';
+import { type Event, eventGuard, type StoredEvent } from './events/event.ts';
+import { RETENTION, streamName } from './events/streams.ts';
 import type { Hash } from './proof/hash.ts';
-import { RETENTION, streamName } from './streams.ts';
 
 /** An event that leaves the log, as the tree still knows it. */
 export interface RemovedEvent {

@@ -1,4 +1,4 @@
-import { hasFolders } from './endpoint.ts';
+import { hasFolders } from './endpoints/endpoint.ts';
 import { type DomainError, type DomainErrorCode, fieldError } from './errors.ts';
 import {
   type EndpointSettings,

@@ -1,6 +1,6 @@
-import type { Decider } from './decider.ts';
 import { notFound } from './errors.ts';
-import { type Event, eventGuard, unknownEvent } from './event.ts';
+import type { Decider } from './events/decider.ts';
+import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 
 /**
  * The events that a webhook can subscribe to. docs/clients.md lists them. A new type also needs what

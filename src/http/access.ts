@@ -4,9 +4,9 @@ import type { ProblemCode } from '../contract/problems.ts';
 import type { ExportName } from '../domain/access.ts';
 import { newId } from '../domain/ids.ts';
 import { grants } from '../domain/key.ts';
-import { causeOf, clientOf, RejectedKey } from './auth.ts';
-import { clientNetwork } from './client-address.ts';
+import { causeOf, clientOf, RejectedKey } from './auth/authenticate.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
+import { clientNetwork } from './requests/client-address.ts';
 
 /** A page that stays open reads a history again and again. One event covers this time. */
 const REPEATS_MS = 5 * 60_000;

@@ -14,49 +14,60 @@ import { reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
-import type { AdministrationDeps } from './administration/deps.ts';
-import { administrationRoutes } from './administration/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
-import { authenticate } from './auth.ts';
+import { authenticate } from './auth/authenticate.ts';
+import { createRequestAdmission, type RequestAdmission } from './auth/request-admission.ts';
+import { createWhileAllowed } from './auth/while-allowed.ts';
 import { batchRoutes } from './batches/routes.ts';
-import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './body.ts';
-import { createClientErrorHandler } from './client-error.ts';
 import { closeIdleConnections } from './closing.ts';
 import { compressAnswers } from './compression.ts';
 import { consoleRoutes } from './console/routes.ts';
+import { endpointRoutes } from './endpoints/routes.ts';
+import { endpointServerRoutes } from './endpoints/server-routes.ts';
 import { flowRoutes } from './flows/routes.ts';
 import { flowRunRoutes } from './flows/run-routes.ts';
 import { type Health, healthRoutes } from './health.ts';
-import type { IdempotencyDeps } from './idempotency.ts';
-import { createIdempotencyKeys } from './idempotency-table.ts';
+import type { IdempotencyDeps } from './idempotency/idempotency.ts';
+import { createIdempotencyKeys } from './idempotency/table.ts';
+import { keyRoutes } from './keys/routes.ts';
 import { logAnswer, safePath } from './log.ts';
-import { createMethodGuard } from './methods.ts';
 import { createHttpMetrics, metricsRoute } from './metrics.ts';
-import { describeApi, openApiRoute } from './openapi.ts';
+import { describeApi, openApiRoute } from './openapi/openapi.ts';
+import { operationRoutes } from './operations/routes.ts';
 import { untilTransfersShown } from './own-writes.ts';
-import { isApi } from './path.ts';
 import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { projectionRoutes } from './projections/routes.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
-import { answerEveryRequest, checkHost, checkQuery, closeAfterUpgrade } from './protocol.ts';
-import { createRequestAdmission, type RequestAdmission } from './request-admission.ts';
+import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './requests/body.ts';
+import { createClientErrorHandler } from './requests/client-error.ts';
+import { createMethodGuard } from './requests/methods.ts';
+import { isApi } from './requests/path.ts';
+import {
+  answerEveryRequest,
+  checkHost,
+  checkQuery,
+  closeAfterUpgrade,
+} from './requests/protocol.ts';
+import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
+import type { OperatorRoutesDeps } from './route-deps.ts';
 import { registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferChangeRoutes } from './transfers/change-routes.ts';
+import { operatorTransferRoutes } from './transfers/operator-routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
-import { rejectUnreadBody, validatorCompiler } from './validation.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
+import { operatorDeliveryRoutes } from './webhooks/operator-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
-import { createWhileAllowed } from './while-allowed.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /** How often connections are checked for requests that took longer. */
 const TIMEOUT_CHECK_MS = 1_000;
 
-export interface HttpServerDeps extends Omit<AdministrationDeps, 'idempotencyKeys'> {
+export interface HttpServerDeps extends Omit<OperatorRoutesDeps, 'idempotencyKeys'> {
   sql: Sql;
   /** Its commits reach the disk a moment later: a crash can lose the last ones. */
   derived: Sql;
@@ -198,7 +209,7 @@ function routes(deps: RouteDeps): FastifyPluginAsync {
     await app.register(receiptRoutes(deps));
     await app.register(auditRoutes({ ...deps, whileAllowed }));
     await app.register(proofRoutes(deps));
-    await app.register(administrationRoutes(deps));
+    await app.register(operatorRoutes(deps));
   };
   return async (app) => {
     await compressAnswers(app);
@@ -207,6 +218,23 @@ function routes(deps: RouteDeps): FastifyPluginAsync {
     await app.register(consoleRoutes);
     await app.register(healthRoutes(deps.health));
     await app.register(metricsRoute(deps.metrics));
+  };
+}
+
+/** Routes for operators. With the scope `admin`, they act across the whole installation. */
+function operatorRoutes(deps: OperatorRoutesDeps): FastifyPluginAsync {
+  return async (app) => {
+    const closing = new AbortController();
+    // Before the server waits for running requests: event streams would never end.
+    app.addHook('preClose', async () => closing.abort());
+    const live = { ...deps, closing: closing.signal };
+    await app.register(endpointRoutes(deps));
+    await app.register(endpointServerRoutes(deps));
+    await app.register(keyRoutes(deps));
+    await app.register(operatorDeliveryRoutes(deps));
+    await app.register(operatorTransferRoutes(live));
+    await app.register(projectionRoutes(live));
+    await app.register(operationRoutes(deps));
   };
 }
 

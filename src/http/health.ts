@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { responses } from './documentation.ts';
+import { responses } from './openapi/documentation.ts';
 
 export interface Readiness {
   ready: boolean;

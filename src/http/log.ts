@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { HttpMetrics } from './metrics.ts';
-import { pathOf } from './path.ts';
+import { pathOf } from './requests/path.ts';
 
 /** Logs one line for a request. Headers and query values are left out: they may contain secrets. */
 export function logAnswer(

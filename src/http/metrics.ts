@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { z } from 'zod';
-import { responses } from './documentation.ts';
+import { responses } from './openapi/documentation.ts';
 
 export interface HttpMetrics {
   observe(request: { method: string; route: string; status: number; seconds: number }): void;

@@ -3,7 +3,7 @@ import { BATCH_BODY_LIMIT } from '../contract/batches/requests.ts';
 import { type Problem, type ProblemCode, problem } from '../contract/problems.ts';
 import { DomainError } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
-import { BODY_LIMIT } from './body.ts';
+import { BODY_LIMIT } from './requests/body.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 

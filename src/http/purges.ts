@@ -1,6 +1,6 @@
 import type { Purges } from '../processes/housekeeping/housekeeping.ts';
-import { removeExpiredKeys } from './idempotency-table.ts';
-import { removeOldWindows } from './rate-limit.ts';
+import { removeOldWindows } from './auth/rate-limit.ts';
+import { removeExpiredKeys } from './idempotency/table.ts';
 import { recordsOfSessions, removeOldSessions } from './session/sessions.ts';
 
 /** What housekeeping removes of the tables that the API owns. */

@@ -1,7 +1,7 @@
 import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
-import type { Fold } from '../domain/decider.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { parseStream, type StreamKind, streamName } from '../domain/streams.ts';
+import type { Fold } from '../domain/events/decider.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { parseStream, type StreamKind, streamName } from '../domain/events/streams.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Difference } from './projection.ts';
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
 
 /**
  * Notified with `NAME:POSITION` at each commit that moved the checkpoint of a read model. `waitFor`

@@ -31,8 +31,8 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held, Locks } from '../adapters/postgres/locks.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { upcast } from '../domain/upcast.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { upcast } from '../domain/events/upcast.ts';
 import {
   CheckpointMoved,
   type CheckpointTable,

@@ -1,8 +1,8 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
-import type { Fold } from '../domain/decider.ts';
-import type { StoredEvent } from '../domain/event.ts';
-import { upcast } from '../domain/upcast.ts';
+import type { Fold } from '../domain/events/decider.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+import { upcast } from '../domain/events/upcast.ts';
 
 /** What finds an aggregate: its read model, and the log for what that does not show yet. */
 export interface Stores {

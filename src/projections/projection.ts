@@ -1,6 +1,6 @@
 import type { SubscribeOptions } from '../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { Writes } from './checkpoint.ts';
 import type { RemovedLeaves } from './retention/removed-leaves.ts';

@@ -1,6 +1,6 @@
 import { type Batch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
 import { fieldError } from '../domain/errors.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
 import { readAhead } from './read-ahead.ts';
 
 /** Events of one stream that are in memory at once. One of `log-retention` may have 300 KB. */

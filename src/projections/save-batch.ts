@@ -1,5 +1,5 @@
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../domain/event.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
 import {
   type CheckpointMove,
   moveCheckpoint,

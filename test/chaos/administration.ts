@@ -23,7 +23,7 @@ export interface Administration {
   finish(): Promise<void>;
 }
 
-interface AdministrationDeps {
+interface OperatorRoutesDeps {
   seed: number;
   /** Has the scope `admin`. */
   client: ChaosClient;
@@ -57,7 +57,7 @@ export async function createClientKey(
 
 /** Acts as operators and webhook owners do while transfers move. */
 export function startAdministration(
-  deps: AdministrationDeps,
+  deps: OperatorRoutesDeps,
   first: { id: string; key: string },
 ): Administration {
   const { seed, client, partners, endpointIds, webhooks } = deps;

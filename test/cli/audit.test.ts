@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import type { Event, StoredEvent } from '../../src/domain/event.ts';
+import type { Event, StoredEvent } from '../../src/domain/events/event.ts';
 import { checkpointText, originOf } from '../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';

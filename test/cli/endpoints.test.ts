@@ -112,15 +112,15 @@ describeWithPostgres('waybill endpoints', () => {
     expect(stderr).not.toContain('canary');
   });
 
-  it('reports a missing file', async () => {
+  it('says which file is missing', async () => {
     const { code, stderr } = await cli.run([
       'endpoints',
       'add',
       '--file',
       join(folder, 'none.json'),
     ]);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^waybill: ENOENT: .*none\.json/);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^waybill: .*none\.json does not exist\n$/);
   });
 
   it('signs in nowhere before the host key is accepted', async () => {

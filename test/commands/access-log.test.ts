@@ -7,7 +7,7 @@ import {
 } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { type Access, createAccessLog } from '../../src/commands/access-log.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { createChainVerifier } from '../../src/processes/verification/chain.ts';
 import {
   createTestDatabase,

@@ -15,9 +15,9 @@ import {
   takeRemembered,
   withAppend,
 } from '../../src/commands/remembered-streams.ts';
-import type { EndpointState } from '../../src/domain/endpoint.ts';
-import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoints/decider.ts';
+import type { EndpointState } from '../../src/domain/endpoints/endpoint.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import {
   createTestDatabase,

@@ -10,8 +10,8 @@ import {
 } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 import { FIGURES, VERIFICATION } from '../support/samples.ts';

@@ -9,8 +9,8 @@ import {
   updateWebhook,
 } from '../../src/commands/webhooks.ts';
 import { webhookChanges, webhookRequest } from '../../src/contract/webhooks/requests.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
 import { findWebhook, listWebhooks } from '../../src/projections/catalog/queries.ts';
 import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';

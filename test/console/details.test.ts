@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { handle } from '../../src/commands/handle.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
-import type { TransferCreated } from '../../src/domain/transfer.ts';
-import { transferDecider } from '../../src/domain/transfer-decider.ts';
+import { transferDecider } from '../../src/domain/transfers/decider.ts';
+import type { TransferCreated } from '../../src/domain/transfers/transfer.ts';
 import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { CAUSE } from '../support/installation.ts';

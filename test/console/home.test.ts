@@ -5,12 +5,12 @@ import { load } from '../../src/commands/handle.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import type { Endpoint } from '../../src/domain/endpoint.ts';
-import { endpointDecider } from '../../src/domain/endpoint-decider.ts';
+import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
+import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
-import type { TransferEvent } from '../../src/domain/transfer.ts';
-import { transferError } from '../../src/domain/transfer-errors.ts';
+import { transferError } from '../../src/domain/transfers/errors.ts';
+import type { TransferEvent } from '../../src/domain/transfers/transfer.ts';
 import {
   describeConsole,
   eventually,

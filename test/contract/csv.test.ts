@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
 import { transfersToCsv } from '../../src/contract/transfers/csv.ts';
-import type { Transfer, TransferCreated, TransferEvent } from '../../src/domain/transfer.ts';
-import { transferDecider } from '../../src/domain/transfer-decider.ts';
+import { transferDecider } from '../../src/domain/transfers/decider.ts';
+import type {
+  Transfer,
+  TransferCreated,
+  TransferEvent,
+} from '../../src/domain/transfers/transfer.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 
 const csvOf = (file_name: string) => csvOfEvents(created({ file_name }));

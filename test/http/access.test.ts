@@ -3,7 +3,7 @@ import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
 import type { SignInFailed } from '../../src/domain/access.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { createChainVerifier } from '../../src/processes/verification/chain.ts';
 import { type Ask, startApi, type TestApi } from '../support/api.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
-import type { NewEvent } from '../../src/domain/event.ts';
-import { eventHash } from '../../src/domain/event-hash.ts';
+import type { NewEvent } from '../../src/domain/events/event.ts';
+import { eventHash } from '../../src/domain/events/event-hash.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
 import { CAUSE } from '../support/installation.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { changeBatch } from '../../src/commands/batches.ts';
 import { abortTransfer, cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
-import { streamName } from '../../src/domain/streams.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
+import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
 import type { Schema } from '../../src/http/openapi/json-schema.ts';
 import { startApi, type TestApi } from '../support/api.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createIdempotencyKeys, type IdempotencyKeys } from '../../src/http/idempotency-table.ts';
+import { createIdempotencyKeys, type IdempotencyKeys } from '../../src/http/idempotency/table.ts';
 import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { DomainError } from '../../src/domain/errors.ts';
-import { parseStrictly } from '../../src/http/strict-json.ts';
+import { parseStrictly } from '../../src/http/requests/strict-json.ts';
 
 function fieldsOf(text: string): string[] {
   try {

@@ -3,7 +3,7 @@ import { createTransfer, reserveTransfer } from '../../src/commands/create-trans
 import { admitTransfer, endAttempt, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
-import { type AttemptFailure, TRANSFER_ERRORS } from '../../src/domain/transfer-errors.ts';
+import { type AttemptFailure, TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { startApi, type TestApi } from '../support/api.ts';
 import { CAUSE } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';

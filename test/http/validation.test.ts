@@ -5,7 +5,7 @@ import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { webhookRequest } from '../../src/contract/webhooks/requests.ts';
 import type { DomainError } from '../../src/domain/errors.ts';
-import { validatorCompiler } from '../../src/http/validation.ts';
+import { validatorCompiler } from '../../src/http/requests/validation.ts';
 
 const ITEM = { source_uri: 'sftp://a/x', destination_uri: 'sftp://b/y' };
 const SFTP = { name: 'bank', protocol: 'sftp', host: 'bank.example', username: 'u', password: 'p' };

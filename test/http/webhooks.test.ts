@@ -5,8 +5,8 @@ import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event
 import { WEBHOOK_SECRET } from '../../src/adapters/vault.ts';
 import { MAX_WEBHOOKS } from '../../src/commands/webhooks.ts';
 import * as schemas from '../../src/contract/webhooks/answers.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
 import { describeWithPostgres } from '../support/postgres.ts';

@@ -5,10 +5,10 @@ import type { Batch, EventStore, SubscribeOptions } from '../../src/adapters/eve
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
-import type { Event, StoredEvent } from '../../src/domain/event.ts';
+import type { Event, StoredEvent } from '../../src/domain/events/event.ts';
+import { RETENTION } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { hashOfLeaf } from '../../src/domain/proof/leaf.ts';
-import { RETENTION } from '../../src/domain/streams.ts';
 import { createHealth } from '../../src/health.ts';
 import {
   CHECKPOINT_CHANNEL,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
 import { untilCaughtUp } from '../../src/projections/until-caught-up.ts';
 import { startService } from '../../src/service.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { Decider } from '../../src/domain/decider.ts';
 import { DomainError, type DomainErrorCode } from '../../src/domain/errors.ts';
-import type { Event } from '../../src/domain/event.ts';
+import type { Decider } from '../../src/domain/events/decider.ts';
+import type { Event } from '../../src/domain/events/event.ts';
 
 /**
  * Specifies a decider: `given(events).when(command).yields(events)`, or `.yields(code)` for the

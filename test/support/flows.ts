@@ -1,8 +1,8 @@
 import { createFlow, requestRun, reserveFlow } from '../../src/commands/flows.ts';
 import { flowRequest } from '../../src/contract/flows/requests.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { streamName } from '../../src/domain/streams.ts';
 import { type FlowRun, listRuns } from '../../src/projections/flows/queries.ts';
 import { CAUSE, type TestInstallation } from './installation.ts';
 import { until } from './transfers.ts';

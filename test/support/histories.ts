@@ -1,12 +1,12 @@
 import fc from 'fast-check';
-import type { Decider } from '../../src/domain/decider.ts';
-import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint-decider.ts';
-import type { Event, StoredEvent } from '../../src/domain/event.ts';
+import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoints/decider.ts';
+import type { Decider } from '../../src/domain/events/decider.ts';
+import type { Event, StoredEvent } from '../../src/domain/events/event.ts';
+import { schemaVersion } from '../../src/domain/events/upcast.ts';
 import type { KeyCommand } from '../../src/domain/key.ts';
 import { keyDecider } from '../../src/domain/key.ts';
-import type { TransferCommand } from '../../src/domain/transfer-decider.ts';
-import { transferDecider } from '../../src/domain/transfer-decider.ts';
-import { schemaVersion } from '../../src/domain/upcast.ts';
+import type { TransferCommand } from '../../src/domain/transfers/decider.ts';
+import { transferDecider } from '../../src/domain/transfers/decider.ts';
 import type { WebhookCommand } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
 import { outcomeOf } from './decider.ts';

@@ -1,5 +1,5 @@
 import type { Transaction } from '../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../src/domain/event.ts';
+import type { StoredEvent } from '../../src/domain/events/event.ts';
 
 /** An event as it is stored, or as an export has it. */
 export type GivenEvent = Omit<StoredEvent, 'position'> & { position: bigint | string };

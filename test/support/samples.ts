@@ -4,19 +4,19 @@ import type {
   BatchItem,
   BatchListed,
   RejectedItem,
-} from '../../src/domain/batch.ts';
-import type { EndpointConfigured } from '../../src/domain/endpoint.ts';
-import type { FlowCreated, RunCompleted } from '../../src/domain/flow.ts';
+} from '../../src/domain/batches/batch.ts';
+import type { EndpointConfigured } from '../../src/domain/endpoints/endpoint.ts';
+import type { FlowCreated, RunCompleted } from '../../src/domain/flows/flow.ts';
 import type { KeyCreated } from '../../src/domain/key.ts';
 import type { SftpSettings } from '../../src/domain/protocols/sftp.ts';
+import { transferError } from '../../src/domain/transfers/errors.ts';
 import type {
   AttemptFigures,
   TransferCreated,
   TransferEvent,
   TransferStarted,
   Verification,
-} from '../../src/domain/transfer.ts';
-import { transferError } from '../../src/domain/transfer-errors.ts';
+} from '../../src/domain/transfers/transfer.ts';
 import type { WebhookRegistered } from '../../src/domain/webhook.ts';
 
 export const T0 = '2026-03-01T10:00:00.000Z';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
-import type { Transfer } from '../../src/domain/transfer.ts';
+import type { Transfer } from '../../src/domain/transfers/transfer.ts';
 import {
   configureSftp,
   openTestInstallation,

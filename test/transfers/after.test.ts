@@ -8,7 +8,7 @@ import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { toDetail } from '../../src/contract/transfers/views.ts';
-import { isClosed } from '../../src/domain/transfer.ts';
+import { isClosed } from '../../src/domain/transfers/transfer.ts';
 import { lastErrorAfter } from '../../src/processes/after/table.ts';
 import {
   ENDPOINT_KINDS,

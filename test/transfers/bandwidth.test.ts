@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { limitBandwidth } from '../../src/commands/endpoints.ts';
-import type { TransferOptions } from '../../src/domain/transfer-options.ts';
+import type { TransferOptions } from '../../src/domain/transfers/options.ts';
 import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
 import {
   ENDPOINT_KINDS,

@@ -9,8 +9,8 @@ import {
   reserveBatch,
 } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
-import type { BatchCompleted, BatchListed } from '../../src/domain/batch.ts';
-import { streamName } from '../../src/domain/streams.ts';
+import type { BatchCompleted, BatchListed } from '../../src/domain/batches/batch.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { CAUSE } from '../support/installation.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';

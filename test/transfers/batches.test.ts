@@ -9,10 +9,10 @@ import {
   reserveBatch,
 } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
-import type { Batch } from '../../src/domain/batch.ts';
-import { createPager } from '../../src/domain/batch-items.ts';
-import type { Event } from '../../src/domain/event.ts';
-import { streamName } from '../../src/domain/streams.ts';
+import type { Batch } from '../../src/domain/batches/batch.ts';
+import { createPager } from '../../src/domain/batches/items.ts';
+import type { Event } from '../../src/domain/events/event.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { CAUSE } from '../support/installation.ts';
 import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, removeEndpoint } from '../../src/commands/endpoints.ts';
-import type { Transfer } from '../../src/domain/transfer.ts';
+import type { Transfer } from '../../src/domain/transfers/transfer.ts';
 import { freePort } from '../support/free-port.ts';
 import {
   CAUSE,

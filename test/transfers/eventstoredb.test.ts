@@ -8,7 +8,7 @@ import {
   reserveBatch,
 } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
-import type { BatchListed } from '../../src/domain/batch.ts';
+import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import { verifyProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { listTransfers } from '../../src/projections/transfers/queries.ts';
 import { startService } from '../../src/service.ts';

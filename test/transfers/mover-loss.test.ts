@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import type { AttemptFigures } from '../../src/domain/transfer.ts';
+import type { AttemptFigures } from '../../src/domain/transfers/transfer.ts';
 import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
 import { submit, transferInLog } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';

@@ -4,7 +4,7 @@ import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { Side } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
-import type { TransferError } from '../../src/domain/transfer-errors.ts';
+import type { TransferError } from '../../src/domain/transfers/errors.ts';
 import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
 import {
   ENDPOINT_KINDS,

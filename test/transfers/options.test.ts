@@ -7,12 +7,12 @@ import type { FileEndpoint } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
-import type { Transfer } from '../../src/domain/transfer.ts';
+import type { Transfer } from '../../src/domain/transfers/transfer.ts';
 import { createBufferPool } from '../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../src/processes/mover/hasher.ts';
+import { createInlineHasher } from '../../src/processes/mover/hash/hasher.ts';
 import { createMeter } from '../../src/processes/mover/meter.ts';
-import { moveFile } from '../../src/processes/mover/move.ts';
-import type { Move, ResumeRecord } from '../../src/processes/mover/move-state.ts';
+import { moveFile } from '../../src/processes/mover/move/move.ts';
+import type { Move, ResumeRecord } from '../../src/processes/mover/move/move-state.ts';
 import {
   ENDPOINT_KINDS,
   type EndpointName,

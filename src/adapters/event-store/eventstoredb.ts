@@ -6,7 +6,7 @@ import {
 } from '@eventstore/db-client';
 import pRetry from 'p-retry';
 import { withTimeout } from '../../concurrency/with-timeout.ts';
-import type { NewEvent, StoredEvent } from '../../domain/event.ts';
+import type { NewEvent, StoredEvent } from '../../domain/events/event.ts';
 import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
 import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
 import { giveUp, isTransient, StaleNode } from './eventstoredb/errors.ts';

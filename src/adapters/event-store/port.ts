@@ -1,4 +1,4 @@
-import type { NewEvent, StoredEvent } from '../../domain/event.ts';
+import type { NewEvent, StoredEvent } from '../../domain/events/event.ts';
 import type { Fragment, Queryable } from '../postgres/connect.ts';
 
 /** The revision that the writer last saw, or that there was no stream yet. */

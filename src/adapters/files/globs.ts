@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { createContext, Script } from 'node:vm';
 import picomatch from 'picomatch';
-import type { BatchFolder } from '../../domain/batch.ts';
+import type { BatchFolder } from '../../domain/batches/batch.ts';
 
 /**
  * A glob with many stars can take years for a name, and picomatch 4.0.7 does not end for some globs

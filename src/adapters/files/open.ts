@@ -1,4 +1,4 @@
-import type { EndpointDefinition } from '../../domain/endpoint.ts';
+import type { EndpointDefinition } from '../../domain/endpoints/endpoint.ts';
 import type {
   CredentialsFor,
   EndpointCredentials,

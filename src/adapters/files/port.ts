@@ -1,6 +1,6 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
-import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
-import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { UnixTime } from './modification-time.ts';
 
 /** The step in the use of one endpoint that failed. The mover adds the side. */
@@ -13,8 +13,8 @@ export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 
 export type Side = 'source' | 'destination';
 
 /**
- * The only error that leaves an adapter: a code of the table in `transfer-errors.ts`, the step, and
- * the server's own text without secrets.
+ * The only error that leaves an adapter: a code of the table in `domain/transfers/errors.ts`, the
+ * step, and the server's own text without secrets.
  */
 export class FileError extends Error {
   override readonly name = 'FileError';

@@ -1,4 +1,4 @@
-// Made from src/domain/transfer-errors.ts by `npm run console-api`.
+// Made from src/domain/transfers/errors.ts by `npm run console-api`.
 
 export const ERROR_ADVICE = {
   auth_failed: "Check the endpoint's user name and its password or key, that the key stands in the server's authorized_keys, and that the account is not locked; then replace the endpoint's credentials.",

@@ -1,5 +1,9 @@
 import { z } from 'zod';
-import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
+import {
+  PRIORITIES,
+  TRANSFER_STATUSES,
+  type TransferStatus,
+} from '../../domain/transfers/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { BATCH_STATUSES } from '../../domain/batch.ts';
+import { BATCH_STATUSES } from '../../domain/batches/batch.ts';
 import { objectionToGlob } from '../../domain/glob.ts';
 import { text } from '../../domain/text.ts';
-import { PRIORITIES } from '../../domain/transfer.ts';
+import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import { SCHEMES } from '../../domain/uri.ts';
 import { pageQuery } from '../pages.ts';
 import { afterRequest } from '../transfers/after.ts';

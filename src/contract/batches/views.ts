@@ -1,6 +1,6 @@
-import type { Batch } from '../../domain/batch.ts';
-import type { TransferStatus } from '../../domain/transfer.ts';
-import { optionsOf } from '../../domain/transfer-options.ts';
+import type { Batch } from '../../domain/batches/batch.ts';
+import { optionsOf } from '../../domain/transfers/options.ts';
+import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import type { BatchAnswer } from './answers.ts';
 
 /** What the transfers of a batch show. */

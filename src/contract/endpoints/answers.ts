@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import type { Bandwidth } from '../../domain/bandwidth.ts';
-import type { EndpointOptions } from '../../domain/endpoint.ts';
+import type { Bandwidth } from '../../domain/endpoints/bandwidth.ts';
+import type { EndpointOptions } from '../../domain/endpoints/endpoint.ts';
+import { VIA_TYPES } from '../../domain/endpoints/via.ts';
 import {
   type AnyProtocol,
   type EndpointSettings,
   PROTOCOLS,
   SIGN_INS,
 } from '../../domain/protocols/index.ts';
-import { VIA_TYPES } from '../../domain/via.ts';
 import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { transferErrorCode } from '../transfers/errors.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DAYS, LEAST_BYTES_PER_SECOND } from '../../domain/bandwidth.ts';
+import { DAYS, LEAST_BYTES_PER_SECOND } from '../../domain/endpoints/bandwidth.ts';
 import { timeZone } from '../time-zone.ts';
 
 const MAX_WINDOWS = 20;

@@ -1,5 +1,6 @@
-import type { Endpoint, EndpointDefinition } from '../../domain/endpoint.ts';
-import { assertSameAudience } from '../../domain/endpoint-audience.ts';
+import { assertSameAudience } from '../../domain/endpoints/audience.ts';
+import type { Endpoint, EndpointDefinition } from '../../domain/endpoints/endpoint.ts';
+import type { Via, ViaType } from '../../domain/endpoints/via.ts';
 import {
   type EndpointCredentials,
   type EndpointSettings,
@@ -7,7 +8,6 @@ import {
   type SignIn,
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
-import type { Via, ViaType } from '../../domain/via.ts';
 import {
   type EndpointRequest,
   type EndpointUpdate,

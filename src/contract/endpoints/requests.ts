@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/endpoints/via.ts';
 import { hostKey } from '../../domain/protocols/fields.ts';
 import {
   type AnyProtocol,
@@ -9,7 +10,6 @@ import {
   type SecretsFor,
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
-import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/via.ts';
 import { requestedAccount } from '../keys.ts';
 import { bandwidth } from './bandwidth.ts';
 

@@ -1,9 +1,9 @@
-import { limitAt } from '../../domain/bandwidth.ts';
-import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoint.ts';
-import { hostKeysOf } from '../../domain/host-keys.ts';
+import { limitAt } from '../../domain/endpoints/bandwidth.ts';
+import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
+import { hostKeysOf } from '../../domain/endpoints/host-keys.ts';
+import { viaOf } from '../../domain/endpoints/via.ts';
 import { protocolOf } from '../../domain/protocols/index.ts';
-import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfer-errors.ts';
-import { viaOf } from '../../domain/via.ts';
+import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type * as answers from './answers.ts';
 
 /** The last observations of an endpoint. The answer adds what to do about the error. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { FLOW_STARTS } from '../../domain/flow.ts';
-import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfer.ts';
+import { FLOW_STARTS } from '../../domain/flows/flow.ts';
+import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { parseDuration } from '../../domain/durations.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flow.ts';
-import { objectionToTemplate } from '../../domain/flow-template.ts';
-import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flow-trigger.ts';
+import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flows/flow.ts';
+import { objectionToTemplate } from '../../domain/flows/template.ts';
+import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flows/trigger.ts';
 import { plain, text, title } from '../../domain/text.ts';
-import { PRIORITIES } from '../../domain/transfer.ts';
+import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import { glob, MAX_GLOBS } from '../batches/requests.ts';
 import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';

@@ -1,5 +1,5 @@
-import type { Flow, ListingError, RunCompleted, RunReason } from '../../domain/flow.ts';
-import type { TransferStatus } from '../../domain/transfer.ts';
+import type { Flow, ListingError, RunCompleted, RunReason } from '../../domain/flows/flow.ts';
+import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import type { FlowAnswer, FlowFileList, FlowRunAnswer, RUN_STATUSES } from './answers.ts';
 
 /** What the last listing of a flow found, and when the next one is due. */

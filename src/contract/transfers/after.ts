@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { After, SourceAction } from '../../domain/after.ts';
 import { text } from '../../domain/text.ts';
-import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import type { After, SourceAction } from '../../domain/transfers/after.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { timestamp } from '../instants.ts';
 import { inWords } from '../wording.ts';
 

@@ -1,6 +1,10 @@
 import { z } from 'zod';
-import { PRIORITIES, TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
-import { WAITING_REASONS } from '../../domain/waiting-for.ts';
+import {
+  PRIORITIES,
+  TRANSFER_STATUSES,
+  type TransferStatus,
+} from '../../domain/transfers/transfer.ts';
+import { WAITING_REASONS } from '../../domain/transfers/waiting-for.ts';
 import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { PRIORITIES } from '../../domain/transfer.ts';
-import { CHANGES, type Change } from '../../domain/transfer-decider.ts';
+import { CHANGES, type Change } from '../../domain/transfers/decider.ts';
+import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import { problemCode } from '../problems.ts';
 import { storableTransferId, transferFilters, transferId } from './requests.ts';
 

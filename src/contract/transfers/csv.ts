@@ -1,4 +1,4 @@
-import type { Transfer } from '../../domain/transfer.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { toCsv } from '../csv.ts';
 import { toListItem } from './views.ts';
 

@@ -3,7 +3,7 @@ import {
   TRANSFER_ERRORS,
   type TransferErrorCode,
   type TransferPhase,
-} from '../../domain/transfer-errors.ts';
+} from '../../domain/transfers/errors.ts';
 import { timestamp } from '../instants.ts';
 
 export const transferErrorCode = z.enum(Object.keys(TRANSFER_ERRORS) as [TransferErrorCode]);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { DomainError } from '../../domain/errors.ts';
 import { text } from '../../domain/text.ts';
-import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfer.ts';
-import type { AsOf } from '../../domain/transfer-history.ts';
+import type { AsOf } from '../../domain/transfers/history.ts';
+import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { idOf } from '../ids.ts';
 import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';

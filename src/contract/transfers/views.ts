@@ -1,7 +1,12 @@
-import type { After, AfterEvent, AfterReason } from '../../domain/after.ts';
-import { type AttemptFigures, isClosed, isEnded, type Transfer } from '../../domain/transfer.ts';
-import { optionsOf } from '../../domain/transfer-options.ts';
-import type { WaitingFor } from '../../domain/waiting-for.ts';
+import type { After, AfterEvent, AfterReason } from '../../domain/transfers/after.ts';
+import { optionsOf } from '../../domain/transfers/options.ts';
+import {
+  type AttemptFigures,
+  isClosed,
+  isEnded,
+  type Transfer,
+} from '../../domain/transfers/transfer.ts';
+import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import type { AfterAnswer } from './after.ts';
 import type { CreatedTransfer, LiveTransfer, TransferDetail, TransferListItem } from './answers.ts';
 

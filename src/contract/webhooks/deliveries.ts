@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isId } from '../../domain/ids.ts';
+import { DEFAULT_ACCOUNT } from '../../domain/key.ts';
 import { text } from '../../domain/text.ts';
 import { idOf } from '../ids.ts';
 import { parseTime, timestamp } from '../instants.ts';
@@ -20,7 +21,7 @@ const onlyAccount = text
   .min(1)
   .optional()
   .describe('Only the deliveries of this account. Without it, those of all accounts.')
-  .meta({ examples: ['acc_default'] });
+  .meta({ examples: [DEFAULT_ACCOUNT] });
 
 export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
 export const deliveriesQuery = z.strictObject({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { PROTOCOL_NAMES } from '../../domain/protocols/index.ts';
-import { PRIORITIES, type TransferStatus } from '../../domain/transfer.ts';
+import { PRIORITIES, type TransferStatus } from '../../domain/transfers/transfer.ts';
 import type { WebhookEventType } from '../../domain/webhook.ts';
 import { timestamp } from '../instants.ts';
 import { keyId, keyName } from '../keys.ts';

@@ -1,5 +1,5 @@
-import { canonicalJson } from '../canonical-json.ts';
-import type { StoredEvent } from '../event.ts';
+import { canonicalJson } from '../events/canonical-json.ts';
+import type { StoredEvent } from '../events/event.ts';
 import { type Hash, leafHash } from './hash.ts';
 
 /** What a leaf of the tree says about an event. */

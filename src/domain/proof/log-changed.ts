@@ -1,4 +1,4 @@
-import type { StoredEvent } from '../event.ts';
+import type { StoredEvent } from '../events/event.ts';
 
 /** The log, or the tree over it, is not the one that was signed. The message says what differs. */
 export class LogChanged extends Error {

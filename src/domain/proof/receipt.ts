@@ -1,8 +1,8 @@
 import type { KeyObject } from 'node:crypto';
-import { isAfterEvent } from '../after.ts';
-import { endsTransfer, isClosed, type TransferState } from '../transfer.ts';
-import { transferDecider } from '../transfer-decider.ts';
-import { upcast } from '../upcast.ts';
+import { upcast } from '../events/upcast.ts';
+import { isAfterEvent } from '../transfers/after.ts';
+import { transferDecider } from '../transfers/decider.ts';
+import { endsTransfer, isClosed, type TransferState } from '../transfers/transfer.ts';
 import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
 import type { LeafContent } from './leaf.ts';

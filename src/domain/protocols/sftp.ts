@@ -1,4 +1,4 @@
-import { VIA_TYPES } from '../via.ts';
+import { VIA_TYPES } from '../endpoints/via.ts';
 import {
   BASE_PATH_FIELD,
   BY_PASSWORD,

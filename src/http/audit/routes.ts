@@ -5,15 +5,15 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import { grants } from '../../domain/key.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
-import { clientOf } from '../auth.ts';
+import { clientOf } from '../auth/authenticate.ts';
+import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
-import { responses } from '../documentation.ts';
-import type { WhileAllowed } from '../while-allowed.ts';
+import { responses } from '../openapi/documentation.ts';
 
 export interface AuditDeps {
   sql: Sql;

@@ -13,22 +13,22 @@ import {
   listBatches,
   listRejected,
 } from '../../projections/batches/queries.ts';
-import { causeOf, clientOf, countFurther } from '../auth.ts';
+import { causeOf, clientOf, countFurther } from '../auth/authenticate.ts';
+import type { RequestAdmission } from '../auth/request-admission.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
-import type { RequestAdmission } from '../request-admission.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+} from '../openapi/documentation.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Items that count as one request of the rate limit. */
 const ITEMS_PER_REQUEST = 100;
 
-export interface BatchRoutesDeps extends TransferRoutesDeps {
+export interface BatchRoutesDeps extends RoutesDeps {
   requestAdmission: RequestAdmission;
 }
 

@@ -10,25 +10,25 @@ import {
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toPagination } from '../../contract/pages.ts';
-import type { Flow } from '../../domain/flow.ts';
+import type { Flow } from '../../domain/flows/flow.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+} from '../openapi/documentation.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 const TAGS = ['Flows'];
 
 const INVALID = [...WITH_BODY, 'credentials_in_uri' as const, 'endpoint_not_configured' as const];
 
-export function flowRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
   const show = (flow: Flow) => showFlow(sql, flow);

@@ -7,22 +7,22 @@ import { toPagination } from '../../contract/pages.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flows/queries.ts';
-import { clientOf } from '../auth.ts';
+import { clientOf } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+} from '../openapi/documentation.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 const DRY_RUN_WITHIN_MS = 30_000;
 const TAGS = ['Flows'];
 
 /** The runs of a flow, and the files that they took. */
-export function flowRunRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
   return async (app) => {

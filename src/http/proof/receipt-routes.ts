@@ -8,8 +8,8 @@ import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { makeReceipt, type ReceiptAnswer } from '../../projections/proof/receipts.ts';
 import type { AccessRecorder } from '../access.ts';
-import { clientOf } from '../auth.ts';
-import { responses } from '../documentation.ts';
+import { clientOf } from '../auth/authenticate.ts';
+import { responses } from '../openapi/documentation.ts';
 
 const LOOK_MS = 500;
 /** Retry-After, in seconds: the next checkpoint comes within a minute. */

@@ -3,9 +3,9 @@ import type { Config } from '../../config.ts';
 import { toPagination } from '../../contract/pages.ts';
 import * as schemas from '../../contract/proof.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { CHECKPOINTS } from '../../domain/events/streams.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
-import { isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
-import { CHECKPOINTS } from '../../domain/streams.ts';
+import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { type CheckpointDeps, checkpointNow } from '../../processes/proof/checkpoint-now.ts';
 import { sinkStates } from '../../processes/proof/sink-table.ts';
 import { proveConsistency } from '../../projections/proof/consistency.ts';
@@ -15,19 +15,19 @@ import {
   listCheckpointsOfLog,
   listSigningKeys,
 } from '../../projections/proof/queries.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   OPEN,
   responses,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
-import type { TransferRoutesDeps } from '../transfers/routes.ts';
+} from '../openapi/documentation.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Routes by which auditors verify the log without trust in the server. */
 export function proofRoutes(
-  deps: CheckpointDeps & TransferRoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
+  deps: CheckpointDeps & RoutesDeps & { config: Pick<Config, 'checkpointSinks'> },
 ): FastifyPluginAsyncZod {
   const { sql, store, logId, config } = deps;
 

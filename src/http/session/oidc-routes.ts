@@ -5,7 +5,7 @@ import { type IdentityProvider, IdentityProviderError } from '../../adapters/ide
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
 import type { AccessRecorder } from '../access.ts';
-import { noQuery, OPEN, responses } from '../documentation.ts';
+import { noQuery, OPEN, responses } from '../openapi/documentation.ts';
 import {
   clearSignInCookie,
   readSignInCookie,

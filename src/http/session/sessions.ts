@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { SessionInfo } from '../../contract/sessions.ts';
-import { grants, type Scope } from '../../domain/key.ts';
+import { DEFAULT_ACCOUNT, grants, type Scope } from '../../domain/key.ts';
 import { actorOf, type Person } from '../../domain/person.ts';
 import {
   accountsOf,
@@ -25,9 +25,6 @@ const CONFIRMED_MINUTES = 4.75;
 const CONFIRM_AFTER_MINUTES = 4;
 /** Rows of ended sessions are removed after this time. A Postgres interval. */
 const SESSIONS_KEPT = '24 hours';
-
-/** Always exists. All other accounts exist once they have had a key. */
-const DEFAULT_ACCOUNT = 'acc_default';
 
 /**
  * Returns the lowercase hex SHA-256, the only stored form of a session's token. A random token

@@ -9,20 +9,20 @@ import { toFilter, transferChange, transferParams } from '../../contract/transfe
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { findWait } from '../../processes/dispatch/waiting-for.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import { untilReadable } from '../own-writes.ts';
-import type { TransferRoutesDeps } from './routes.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** Routes that retry transfers, change their priority, and change many at once. */
-export function transferChangeRoutes(deps: TransferRoutesDeps): FastifyPluginAsyncZod {
+export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
   return async (app) => {

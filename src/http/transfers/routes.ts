@@ -1,7 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Sql } from '../../adapters/postgres/connect.ts';
 import {
   createOnce,
   createTransfer,
@@ -18,8 +16,8 @@ import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import type { Transfer } from '../../domain/transfer.ts';
-import { stateAsOf } from '../../domain/transfer-history.ts';
+import { stateAsOf } from '../../domain/transfers/history.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
@@ -28,29 +26,25 @@ import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access.ts';
-import { causeOf, clientOf } from '../auth.ts';
+import { causeOf, clientOf } from '../auth/authenticate.ts';
+import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
+import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import { untilReadable } from '../own-writes.ts';
-import type { WhileAllowed } from '../while-allowed.ts';
+import type { RoutesDeps } from '../route-deps.ts';
 
 /** How old the queue may be that a new transfer is compared with. */
 const QUEUE_HOLDS_MS = 250;
 
-export interface TransferRoutesDeps extends IdempotencyDeps {
-  sql: Sql;
-  store: EventStore;
-}
-
 export function transferRoutes(
-  deps: TransferRoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
+  deps: RoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
 ): FastifyPluginAsyncZod {
   const { sql, whileAllowed, access } = deps;
 

@@ -9,7 +9,7 @@ import {
   listDeliveries,
   type StoredDelivery,
 } from '../../processes/webhooks/delivery-table/read.ts';
-import type { Answer } from '../idempotency.ts';
+import type { Answer } from '../idempotency/idempotency.ts';
 
 /** Finds a delivery that matches. Throws `not_found`. */
 export async function findDelivery(

@@ -5,14 +5,14 @@ import { webhookParams } from '../../contract/webhooks/requests.ts';
 import { newId } from '../../domain/ids.ts';
 import { ping, redeliver, retryFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
+import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { type Answer, idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 import { accepted, deliveryPage, findDelivery, shown } from './delivery-answers.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 

@@ -16,7 +16,8 @@ import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts
 import { notFound } from '../../domain/errors.ts';
 import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
-import { causeOf, clientOf, needScope } from '../auth.ts';
+import { causeOf, clientOf, needScope } from '../auth/authenticate.ts';
+import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
@@ -24,8 +25,7 @@ import {
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
-} from '../documentation.ts';
-import { type Answer, type IdempotencyDeps, idempotent } from '../idempotency.ts';
+} from '../openapi/documentation.ts';
 
 export interface WebhookRoutesDeps extends IdempotencyDeps {
   sql: Sql;

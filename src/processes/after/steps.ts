@@ -14,10 +14,10 @@ import type {
   DescribedFile,
   MarkerEvent,
   SourceEvent,
-} from '../../domain/after.ts';
-import { markerOf, movedTo } from '../../domain/after-places.ts';
-import type { Transfer } from '../../domain/transfer.ts';
-import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+} from '../../domain/transfers/after.ts';
+import { markerOf, movedTo } from '../../domain/transfers/after-places.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';

@@ -5,8 +5,8 @@
  * worker reads the stream, and the stream takes each outcome once.
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { AfterReason } from '../../domain/after.ts';
-import { isClosed, type Transfer } from '../../domain/transfer.ts';
+import type { AfterReason } from '../../domain/transfers/after.ts';
+import { isClosed, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { Room } from './places.ts';
 
 /** Notified whenever steps may be due. */

@@ -10,7 +10,7 @@ import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
 import type { CancelledBatch } from '../../contract/batches/answers.ts';
 import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
-import type { Batch } from '../../domain/batch.ts';
+import type { Batch } from '../../domain/batches/batch.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { transfersOfBatch } from '../../projections/batches/queries.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';

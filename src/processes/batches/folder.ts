@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FileError } from '../../adapters/files/port.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import { type Endpoint, hasFolders } from '../../domain/endpoint.ts';
-import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
-import { NOT_ON_AN_ENDPOINT } from '../../domain/transfer-route.ts';
+import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
+import { NOT_ON_AN_ENDPOINT } from '../../domain/transfers/route.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { openLister } from '../endpoints/open-endpoint.ts';
 import { type Found, type List, type WalkedFolder, walk } from './walk.ts';

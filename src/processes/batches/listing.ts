@@ -2,12 +2,17 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { changeBatch, type KnownBatch } from '../../commands/batches.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { type Batch, type BatchFolder, type BatchListed, MAX_FILES } from '../../domain/batch.ts';
-import { createPager, type RoutedItem, urisOf } from '../../domain/batch-items.ts';
-import type { Endpoint } from '../../domain/endpoint.ts';
+import {
+  type Batch,
+  type BatchFolder,
+  type BatchListed,
+  MAX_FILES,
+} from '../../domain/batches/batch.ts';
+import { createPager, type RoutedItem, urisOf } from '../../domain/batches/items.ts';
+import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { optionsOf } from '../../domain/transfer-options.ts';
-import { routeOf } from '../../domain/transfer-route.ts';
+import { optionsOf } from '../../domain/transfers/options.ts';
+import { routeOf } from '../../domain/transfers/route.ts';
 import { retriedAmong } from '../../projections/transfers/changeable.ts';
 import { eachTransfer } from '../../projections/transfers/queries.ts';
 import { findFiles } from './folder.ts';

@@ -33,10 +33,10 @@ import { changeTransfers } from '../../commands/bulk.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { type Batch, type BatchListed, batchDecider } from '../../domain/batch.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { streamName } from '../../domain/streams.ts';
-import { upcast } from '../../domain/upcast.ts';
+import { type Batch, type BatchListed, batchDecider } from '../../domain/batches/batch.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { streamName } from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import {
   type CountedBatch,
   openBatches,
@@ -47,6 +47,7 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { listBatch } from './listing.ts';
 
 /** Time between two looks, while there is news. */
@@ -83,11 +84,9 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
   // A catalog that is being filled lacks endpoints. Items without an endpoint are rejected for
   // good.
   await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('batches', signal).catch(() => null);
-    if (!held) break;
+  await inOneProcess(deps.locks, 'batches', signal, async (held) => {
     const round = new AbortController();
-    const stop = AbortSignal.any([signal, held.signal, round.signal]);
+    const stop = AbortSignal.any([held, round.signal]);
     const running: Running = new Map();
     try {
       while (!stop.aborted) {
@@ -104,9 +103,8 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
       // A folder can take hours. Its pages are recorded, so the next round continues.
       round.abort();
       await Promise.all([...running.values()].map(({ done }) => done));
-      await held.release();
     }
-  }
+  });
   unlisten();
 }
 

@@ -1,7 +1,7 @@
 import { createFilter, GlobTooSlow } from '../../adapters/files/globs.ts';
 import { isOfTransfer } from '../../adapters/files/part-name.ts';
 import { type FileEntry, FileError } from '../../adapters/files/port.ts';
-import type { BatchFolder, RejectedItem } from '../../domain/batch.ts';
+import type { BatchFolder, RejectedItem } from '../../domain/batches/batch.ts';
 
 /** A file below the folder, or a folder that cannot be listed: then `path` ends in a slash. */
 export interface Found {

@@ -4,9 +4,10 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { isClosed, isEnded } from '../../domain/transfer.ts';
+import { isClosed, isEnded } from '../../domain/transfers/transfer.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
 import { removeJobs, removeUnknownJobs } from './cleanups.ts';
 import { dispatchConsumer, type JobRecorder } from './consumer.ts';
@@ -47,18 +48,14 @@ export async function runAdmission(
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
   signal.addEventListener('abort', wakeUp.wake);
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('admission', signal).catch(() => null);
-    if (!held) break;
+  await inOneProcess(deps.locks, 'admission', signal, async (stop) => {
     try {
-      await admitAndSweep(deps, times, AbortSignal.any([signal, held.signal]), wakeUp.wait);
+      await admitAndSweep(deps, times, stop, wakeUp.wait);
     } catch (error) {
       deps.logger.error({ err: error }, 'waiting transfers could not be admitted; retrying in 1 s');
       await wakeUp.wait(LOOK_MS);
-    } finally {
-      await held.release();
     }
-  }
+  });
   unlisten();
 }
 

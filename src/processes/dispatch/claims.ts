@@ -23,7 +23,7 @@
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
-import type { AttemptFigures } from '../../domain/transfer.ts';
+import type { AttemptFigures } from '../../domain/transfers/transfer.ts';
 import { toFigures } from './job-table/figures.ts';
 import { claimJobs, expiredJobs, saveRecords } from './job-table/leases.ts';
 

@@ -29,9 +29,9 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { RETENTION, streamName, streamPrefix } from '../../domain/streams.ts';
-import type { Transfer } from '../../domain/transfer.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { RETENTION, streamName, streamPrefix } from '../../domain/events/streams.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { restartCheckpoint } from '../../projections/checkpoint.ts';
 import type { ApplyingConsumer } from '../../projections/consumer.ts';
 import { removeAfterSteps } from '../after/table.ts';

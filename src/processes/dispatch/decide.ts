@@ -1,6 +1,7 @@
-import { isAfterEvent, isOfSource } from '../../domain/after.ts';
-import { type NewEvent, unknownEvent } from '../../domain/event.ts';
-import { parseStream } from '../../domain/streams.ts';
+import { type NewEvent, unknownEvent } from '../../domain/events/event.ts';
+import { parseStream } from '../../domain/events/streams.ts';
+import { isAfterEvent, isOfSource } from '../../domain/transfers/after.ts';
+import type { TransferPhase } from '../../domain/transfers/errors.ts';
 import type {
   AttemptFigures,
   Priority,
@@ -8,8 +9,7 @@ import type {
   TransferEvent,
   TransferFailed,
   TransferQueued,
-} from '../../domain/transfer.ts';
-import type { TransferPhase } from '../../domain/transfer-errors.ts';
+} from '../../domain/transfers/transfer.ts';
 
 /*
  * Decides how events change jobs. Pure: no I/O and no clock.

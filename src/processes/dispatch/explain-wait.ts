@@ -5,7 +5,7 @@
  * An account learns of its own transfers and of endpoints that it may use. Of other accounts it
  * learns that one of them has its turn first, and how many connections of an endpoint are in use.
  */
-import type { WaitingFor, WaitingReason } from '../../domain/waiting-for.ts';
+import type { WaitingFor, WaitingReason } from '../../domain/transfers/waiting-for.ts';
 
 /** Transfers of the account that come first are counted up to this number. */
 export const MAX_COUNTED = 1_000;

@@ -1,8 +1,8 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
-import { isEnded, type Transfer } from '../../domain/transfer.ts';
-import type { WaitingFor } from '../../domain/waiting-for.ts';
+import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
+import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { moverSlots } from '../mover/live-movers.ts';

@@ -7,8 +7,8 @@
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
-import type { Endpoint } from '../../domain/endpoint.ts';
-import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 
 /** Network failures in a row after which an endpoint counts as lost. */
 export const LOST_AFTER = 3;

@@ -7,15 +7,15 @@ import {
   type Peer,
 } from '../../adapters/files/port.ts';
 import { explainError } from '../../adapters/files/system-error.ts';
-import { distrustOf, hasFolders, hostOf } from '../../domain/endpoint.ts';
-import type { AnnouncedHostKey } from '../../domain/host-keys.ts';
+import { distrustOf, hasFolders, hostOf } from '../../domain/endpoints/endpoint.ts';
+import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
+import { nameOfVia, viaOf } from '../../domain/endpoints/via.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import {
   isNetworkFailure,
   TRANSFER_ERRORS,
   type TransferErrorCode,
-} from '../../domain/transfer-errors.ts';
-import { nameOfVia, viaOf } from '../../domain/via.ts';
+} from '../../domain/transfers/errors.ts';
 import type { Observation } from './connectivity.ts';
 import { testWithProbeFile } from './probe-file.ts';
 

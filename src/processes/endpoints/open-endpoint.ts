@@ -20,11 +20,11 @@ import {
   type EndpointDefinition,
   hasHostKey,
   newHostKeysOf,
-} from '../../domain/endpoint.ts';
+} from '../../domain/endpoints/endpoint.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { type EndpointCredentials, PROTOCOLS } from '../../domain/protocols/index.ts';
 import { anyOf } from '../../domain/text.ts';
-import { TRANSFER_ERRORS } from '../../domain/transfer-errors.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { folderBelow } from '../../domain/uri.ts';
 
 const WITH_HOST_KEY = anyOf(

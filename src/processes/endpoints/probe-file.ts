@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type DestinationFile, type FileEndpoint, FileError } from '../../adapters/files/port.ts';
-import { hasFolders } from '../../domain/endpoint.ts';
+import { hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { newId } from '../../domain/ids.ts';
 import type { EndpointTest, Step, TestedEndpoint } from './endpoint-test.ts';
 

@@ -7,10 +7,10 @@ import type { Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { loseConnectivity, restoreConnectivity } from '../../commands/endpoints.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { distrustOf, hostOf } from '../../domain/endpoint.ts';
+import { distrustOf, hostOf } from '../../domain/endpoints/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import {
   type ConfiguredEndpoint,
   listEndpoints,
@@ -19,6 +19,7 @@ import {
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import {
   CONNECTIVITY_CHANNEL,
   type ConnectivityError,
@@ -63,13 +64,9 @@ export async function runProbes(
   times: ProbeTimes = { everyMs: EVERY_MS, timeLimitMs: TIME_LIMIT_MS },
 ): Promise<void> {
   await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('probes', signal).catch(() => null);
-    if (!held) return;
-    const stop = AbortSignal.any([signal, held.signal]);
+  await inOneProcess(deps.locks, 'probes', signal, async (stop) => {
     await Promise.all([probeAll(deps, times, stop), judgeAll(deps, times, stop)]);
-    await held.release();
-  }
+  });
 }
 
 async function probeAll(

@@ -1,5 +1,5 @@
 import type { DryRun } from '../../contract/flows/answers.ts';
-import type { Flow } from '../../domain/flow.ts';
+import type { Flow } from '../../domain/flows/flow.ts';
 import { type ExamineDeps, type Examined, examine } from './examine.ts';
 
 const SHOWN = 1_000;

@@ -1,11 +1,11 @@
 import type { FileEntry } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import type { RoutedItem } from '../../domain/batch-items.ts';
+import type { RoutedItem } from '../../domain/batches/items.ts';
 import { parseDuration } from '../../domain/durations.ts';
-import { type Flow, fileKey, type ListingError } from '../../domain/flow.ts';
-import { destinationOf } from '../../domain/flow-template.ts';
-import { NOT_ON_AN_ENDPOINT } from '../../domain/transfer-route.ts';
+import { type Flow, fileKey, type ListingError } from '../../domain/flows/flow.ts';
+import { destinationOf } from '../../domain/flows/template.ts';
+import { NOT_ON_AN_ENDPOINT } from '../../domain/transfers/route.ts';
 import { encodePath, matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { type KnownFile, knownFiles } from '../../projections/flows/queries.ts';
 import { findFiles } from '../batches/folder.ts';

@@ -30,9 +30,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import type { BatchCompleted } from '../../domain/batch.ts';
-import type { Flow, OpenRun } from '../../domain/flow.ts';
-import { streamName } from '../../domain/streams.ts';
+import type { BatchCompleted } from '../../domain/batches/batch.ts';
+import { streamName } from '../../domain/events/streams.ts';
+import type { Flow, OpenRun } from '../../domain/flows/flow.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import {
@@ -43,6 +43,7 @@ import {
 } from '../../projections/flows/queries.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt, nextTurn, type Turn } from './schedule.ts';
 import { lastLooks } from './table.ts';
@@ -65,11 +66,9 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
   // A catalog that is being filled lacks endpoints. A run would fail without the endpoint of its
   // flow.
   await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('flows', signal).catch(() => null);
-    if (!held) break;
+  await inOneProcess(deps.locks, 'flows', signal, async (held) => {
     const round = new AbortController();
-    const stop = AbortSignal.any([signal, held.signal, round.signal]);
+    const stop = AbortSignal.any([held, round.signal]);
     const running: Running = new Map();
     const begun = new Map<string, number>();
     try {
@@ -84,9 +83,8 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     } finally {
       round.abort();
       await Promise.all([...running.values()].map(({ done }) => done));
-      await held.release();
     }
-  }
+  });
   unlisten();
 }
 

@@ -2,8 +2,14 @@ import type { Logger } from 'pino';
 import type { KnownBatch } from '../../commands/batches.ts';
 import { changeFlow, createBatchOfRun, type KnownFlow, newRun } from '../../commands/flows.ts';
 import type { Cause } from '../../commands/handle.ts';
-import { MAX_FILES } from '../../domain/batch.ts';
-import type { FilesSkipped, Flow, ListingError, OpenRun, RunReason } from '../../domain/flow.ts';
+import { MAX_FILES } from '../../domain/batches/batch.ts';
+import type {
+  FilesSkipped,
+  Flow,
+  ListingError,
+  OpenRun,
+  RunReason,
+} from '../../domain/flows/flow.ts';
 import { type Listed, recordPages } from '../batches/listing.ts';
 import { type ExamineDeps, examine, versionIn } from './examine.ts';
 import { forgetUnseen, saveLook } from './table.ts';

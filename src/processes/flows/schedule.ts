@@ -1,5 +1,5 @@
-import type { Flow, OpenRun } from '../../domain/flow.ts';
-import { nextRun } from '../../domain/flow-trigger.ts';
+import type { Flow, OpenRun } from '../../domain/flows/flow.ts';
+import { nextRun } from '../../domain/flows/trigger.ts';
 import type { RunProgress } from '../../projections/flows/queries.ts';
 import type { Look } from './table.ts';
 

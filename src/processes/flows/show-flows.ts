@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { FlowAnswer } from '../../contract/flows/answers.ts';
 import { type FlowOutlook, toFlow } from '../../contract/flows/views.ts';
-import type { Flow } from '../../domain/flow.ts';
+import type { Flow } from '../../domain/flows/flow.ts';
 import { lastRuns, progressOfRuns } from '../../projections/flows/queries.ts';
 import { delaying, dueAt } from './schedule.ts';
 import { lastLooks } from './table.ts';

@@ -10,6 +10,7 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { forgetRemovedFlows } from '../flows/table.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { removeLostMovers } from '../mover/live-movers.ts';
 import { finishInterrupted } from '../retention/finish.ts';
 import { purgeDeliveries } from '../webhooks/delivery-table/purge.ts';
@@ -35,16 +36,12 @@ export interface HousekeepingDeps extends ConsumerDeps {
  * minute, in one process of the installation. Runs until the signal aborts.
  */
 export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('housekeeping', signal).catch(() => null);
-    if (!held) return;
-    const stop = AbortSignal.any([signal, held.signal]);
+  await inOneProcess(deps.locks, 'housekeeping', signal, async (stop) => {
     while (!stop.aborted) {
       await housekeepOnce(deps, stop);
       await sleep(EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
     }
-    await held.release();
-  }
+  });
 }
 
 /** Runs every step once. Logs a failed step and continues with the next. */

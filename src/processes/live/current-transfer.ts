@@ -1,8 +1,8 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
-import { streamName } from '../../domain/streams.ts';
-import { stateOf } from '../../domain/transfer-history.ts';
+import { streamName } from '../../domain/events/streams.ts';
+import { stateOf } from '../../domain/transfers/history.ts';
 import { type FoundTransfer, findTransfer } from './queries.ts';
 
 interface Stores {

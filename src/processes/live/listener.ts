@@ -1,6 +1,6 @@
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { isEnded } from '../../domain/transfer.ts';
-import type { WaitingFor } from '../../domain/waiting-for.ts';
+import { isEnded } from '../../domain/transfers/transfer.ts';
+import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import type { FoundTransfer } from './queries.ts';
 
 /** Ended transfers that wait for a slow reader, at most. The older ones are only counted. */

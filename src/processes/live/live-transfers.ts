@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { isEnded, type Transfer } from '../../domain/transfer.ts';
-import type { WaitingFor } from '../../domain/waiting-for.ts';
+import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
+import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { createListener, type FollowedTransfer, type Listener } from './listener.ts';
 import { countEnded, findLiveTransfers, type LiveTransfer } from './queries.ts';
 

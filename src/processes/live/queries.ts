@@ -3,7 +3,7 @@
  */
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
-import type { AttemptFigures, Transfer } from '../../domain/transfer.ts';
+import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
 import { type FigureColumns, toFigures } from '../dispatch/job-table/figures.ts';
 import { jobs } from '../dispatch/job-table/jobs.ts';
 

@@ -14,12 +14,12 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { RevisionConflict } from '../../adapters/event-store/port.ts';
 import { DomainError } from '../../domain/errors.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { RETENTION } from '../../domain/events/streams.ts';
 import { createFrontier, type Frontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf, leafOf } from '../../domain/proof/leaf.ts';
 import { retentionRecords, streamsOf } from '../../domain/retention.ts';
-import { RETENTION } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 

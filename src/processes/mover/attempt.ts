@@ -5,8 +5,8 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
-import type { AttemptFigures, Transfer, TransferCreated } from '../../domain/transfer.ts';
-import type { TransferOptions } from '../../domain/transfer-options.ts';
+import type { TransferOptions } from '../../domain/transfers/options.ts';
+import type { AttemptFigures, Transfer, TransferCreated } from '../../domain/transfers/transfer.ts';
 import type { Claim, ResumeSave } from '../dispatch/claims.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
@@ -16,12 +16,12 @@ import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
-import type { Hasher } from './hasher.ts';
+import type { Hasher } from './hash/hasher.ts';
 import { createLimitedBuffers } from './limited-buffers.ts';
-import { listedVersion } from './listed-version.ts';
 import { createMeter, type Meter } from './meter.ts';
-import { moveFile } from './move.ts';
-import type { ResumeRecord } from './move-state.ts';
+import { listedVersion } from './move/listed-version.ts';
+import { moveFile } from './move/move.ts';
+import type { ResumeRecord } from './move/move-state.ts';
 import type { Slots } from './slots.ts';
 import {
   type Catalog,

@@ -1,5 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Bandwidth } from '../../domain/bandwidth.ts';
+import type { Bandwidth } from '../../domain/endpoints/bandwidth.ts';
 import { jobs } from '../dispatch/job-table/jobs.ts';
 
 export interface BandwidthInUse {

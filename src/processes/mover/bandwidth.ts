@@ -17,7 +17,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { limitAt } from '../../domain/bandwidth.ts';
+import { limitAt } from '../../domain/endpoints/bandwidth.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { bandwidthInUse } from './bandwidth-in-use.ts';
 

@@ -4,13 +4,13 @@ import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
-import { isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
 import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
-import type { ResumeRecord } from './move-state.ts';
+import type { ResumeRecord } from './move/move-state.ts';
 
 const CONCURRENT = 4;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */

@@ -1,5 +1,5 @@
 import { FileError, type FileStep, type Side } from '../../adapters/files/port.ts';
-import type { AttemptFailure, TransferPhase } from '../../domain/transfer-errors.ts';
+import type { AttemptFailure, TransferPhase } from '../../domain/transfers/errors.ts';
 
 const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
   source: {

@@ -1,5 +1,5 @@
 import { countOf, type SharedCounter } from '../../concurrency/shared-counter.ts';
-import type { AttemptFigures } from '../../domain/transfer.ts';
+import type { AttemptFigures } from '../../domain/transfers/transfer.ts';
 
 /**
  * Measures an attempt by the bytes that its destination has acknowledged. The count never falls

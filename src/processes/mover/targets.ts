@@ -1,7 +1,7 @@
 /*
  * The two sides of an attempt: which endpoints match its URIs, and which of them a failure blames.
  */
-import { type AttemptFailure, isNetworkFailure } from '../../domain/transfer-errors.ts';
+import { type AttemptFailure, isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import type { Claim } from '../dispatch/claims.ts';

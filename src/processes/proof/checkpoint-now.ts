@@ -3,7 +3,7 @@ import type { Cause } from '../../commands/handle.ts';
 import { ensureSigningKey } from '../../commands/log.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
-import type { CheckpointSigned } from '../../domain/signed-checkpoint.ts';
+import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
 import { latestCheckpoint } from '../../projections/proof/queries.ts';
 import { type SignerDeps, signIfNeeded } from './signer.ts';
 

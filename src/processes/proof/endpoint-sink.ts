@@ -9,7 +9,7 @@ import {
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
-import type { Endpoint } from '../../domain/endpoint.ts';
+import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { newId } from '../../domain/ids.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { accessTo } from '../endpoints/open-endpoint.ts';

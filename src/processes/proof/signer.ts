@@ -29,15 +29,16 @@ import {
   type LogDeps,
   signCheckpoint,
 } from '../../commands/log.ts';
+import { CHECKPOINTS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
-import { type CheckpointSigned, isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
-import { CHECKPOINTS } from '../../domain/streams.ts';
+import { type CheckpointSigned, isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { inOneProcess } from '../in-one-process.ts';
 
 const EVERY_MS = 60_000;
 const RETRY_AFTER_MS = 5_000;
@@ -58,11 +59,8 @@ export async function runSigner(
   report: (status: SignerStatus) => void,
   everyMs = EVERY_MS,
 ): Promise<void> {
-  while (!signal.aborted) {
-    report({ state: 'stand_by' });
-    const held = await deps.locks.acquire('log signer', signal).catch(() => null);
-    if (!held) return;
-    const stop = AbortSignal.any([signal, held.signal]);
+  report({ state: 'stand_by' });
+  await inOneProcess(deps.locks, 'log signer', signal, async (stop) => {
     let isFirst = true;
     while (!stop.aborted) {
       let pause = everyMs;
@@ -79,8 +77,8 @@ export async function runSigner(
       }
       await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
     }
-    await held.release();
-  }
+    report({ state: 'stand_by' });
+  });
 }
 
 /**

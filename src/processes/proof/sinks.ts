@@ -18,6 +18,7 @@ import { proveConsistency } from '../../projections/proof/consistency.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
 
 const LOOK_MS = 5_000;
@@ -58,17 +59,13 @@ export async function runSinks(
   lookMs = LOOK_MS,
 ): Promise<void> {
   if (sinks.length === 0) return;
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('checkpoint sinks', signal).catch(() => null);
-    if (!held) return;
-    const stop = AbortSignal.any([signal, held.signal]);
+  await inOneProcess(deps.locks, 'checkpoint sinks', signal, async (stop) => {
     const urls = sinks.map(({ url }) => url);
     await forgetOthers(deps.sql, urls).catch(() => undefined);
     await Promise.all(
       sinks.map((sink, i) => feed(deps, sink, i + 1, stop, (status) => report(i, status), lookMs)),
     );
-    await held.release();
-  }
+  });
 }
 
 /** Sends the last checkpoint to one sink, until the signal aborts. */

@@ -1,16 +1,10 @@
 import { accessFold } from '../../domain/access.ts';
-import { batchDecider } from '../../domain/batch.ts';
-import type { Fold } from '../../domain/decider.ts';
-import { endpointDecider } from '../../domain/endpoint-decider.ts';
-import { endpointNameDecider } from '../../domain/endpoint-name.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { eventHash } from '../../domain/event-hash.ts';
-import { flowDecider } from '../../domain/flow-decider.ts';
-import { keyDecider } from '../../domain/key.ts';
-import { notWritten } from '../../domain/proof/log-changed.ts';
-import { retentionFold } from '../../domain/retention.ts';
-import { checkpointDecider } from '../../domain/signed-checkpoint.ts';
-import { signingKeyDecider } from '../../domain/signing-key.ts';
+import { batchDecider } from '../../domain/batches/batch.ts';
+import { endpointDecider } from '../../domain/endpoints/decider.ts';
+import { endpointNameDecider } from '../../domain/endpoints/name.ts';
+import type { Fold } from '../../domain/events/decider.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { eventHash } from '../../domain/events/event-hash.ts';
 import {
   CHECKPOINTS,
   objectionTo,
@@ -18,10 +12,16 @@ import {
   RETENTION,
   SIGNING_KEYS,
   type StreamKind,
-} from '../../domain/streams.ts';
-import { endsTransfer, isClosed, type TransferState } from '../../domain/transfer.ts';
-import { transferDecider } from '../../domain/transfer-decider.ts';
-import { upcast } from '../../domain/upcast.ts';
+} from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
+import { flowDecider } from '../../domain/flows/decider.ts';
+import { keyDecider } from '../../domain/key.ts';
+import { notWritten } from '../../domain/proof/log-changed.ts';
+import { checkpointDecider } from '../../domain/proof/signed-checkpoint.ts';
+import { signingKeyDecider } from '../../domain/proof/signing-key.ts';
+import { retentionFold } from '../../domain/retention.ts';
+import { transferDecider } from '../../domain/transfers/decider.ts';
+import { endsTransfer, isClosed, type TransferState } from '../../domain/transfers/transfer.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
 
 /** A stream as its last checked event left it. */

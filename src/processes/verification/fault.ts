@@ -1,4 +1,4 @@
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 
 /** What found a fault: the stream by itself, the positions, the API, or a kept checkpoint. */
 export type Check = 'stream' | 'positions' | 'api' | 'checkpoint';

@@ -4,9 +4,9 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, streamName } from '../../domain/events/streams.ts';
 import { retentionRecords } from '../../domain/retention.ts';
-import { parseStream, streamName } from '../../domain/streams.ts';
 import { recordPositions } from '../../projections/retention/removed-transfers.ts';
 import type { CheckedStream } from './chain.ts';
 import { type Fault, faultIn } from './fault.ts';

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { toDetail } from '../../contract/transfers/views.ts';
-import { parseStream } from '../../domain/streams.ts';
-import type { Transfer } from '../../domain/transfer.ts';
+import { parseStream } from '../../domain/events/streams.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { type ShownTransfer, shownTransfers } from '../../projections/transfers/shown.ts';
 import type { CheckedStream } from './chain.ts';
 

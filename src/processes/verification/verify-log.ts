@@ -17,12 +17,12 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, RETENTION } from '../../domain/events/streams.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf as hashOf } from '../../domain/proof/leaf.ts';
-import { parseStream, RETENTION } from '../../domain/streams.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { isRecorded } from '../../projections/retention/removed-transfers.ts';

@@ -1,12 +1,12 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Payload, PayloadData } from '../../contract/webhooks/payloads.ts';
-import type { Fold } from '../../domain/decider.ts';
-import { endpointDecider } from '../../domain/endpoint-decider.ts';
-import { type StoredEvent, unknownEvent } from '../../domain/event.ts';
-import { parseStream, type StreamKind } from '../../domain/streams.ts';
-import type * as transfer from '../../domain/transfer.ts';
-import { transferDecider } from '../../domain/transfer-decider.ts';
-import { upcast } from '../../domain/upcast.ts';
+import { endpointDecider } from '../../domain/endpoints/decider.ts';
+import type { Fold } from '../../domain/events/decider.ts';
+import { type StoredEvent, unknownEvent } from '../../domain/events/event.ts';
+import { parseStream, type StreamKind } from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
+import { transferDecider } from '../../domain/transfers/decider.ts';
+import type * as transfer from '../../domain/transfers/transfer.ts';
 import {
   concernsEveryAccount,
   type Webhook,

@@ -3,7 +3,7 @@
  * starts there.
  */
 import type { Fragment, Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 
 /** Returns where each hour begins in the log. Clocks differ, so two hours can overlap. */

@@ -3,7 +3,7 @@
  * place in the log.
  */
 import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import { streamName } from '../../domain/streams.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
 import type { Folded } from '../../projections/fold.ts';
 

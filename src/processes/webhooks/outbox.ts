@@ -32,9 +32,9 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { parseStream, streamPrefix } from '../../domain/streams.ts';
-import { upcast } from '../../domain/upcast.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, streamPrefix } from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
 import { concernsEveryAccount, webhookDecider, webhookTypeOf } from '../../domain/webhook.ts';
 import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';

@@ -6,9 +6,10 @@ import type { Locks } from '../../adapters/postgres/locks.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ReplayFrom } from '../../contract/webhooks/deliveries.ts';
 import { fieldError, notFound } from '../../domain/errors.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import { timeOf } from '../../domain/ids.ts';
-import { upcast } from '../../domain/upcast.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
+import { inOneProcess } from '../in-one-process.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
 import { enqueueAgain } from './delivery-table/insert.ts';
 import { positionBefore } from './event-times.ts';
@@ -99,13 +100,9 @@ export interface ReplayDeps {
 export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise<void> {
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, REPLAYS_CHANNEL, wakeUp.wake, wakeUp.wake);
-  signal.addEventListener('abort', wakeUp.wake);
   let last = '';
-  while (!signal.aborted) {
-    const held = await deps.locks.acquire('webhook replays', signal).catch(() => null);
-    if (!held) break;
-    const stop = AbortSignal.any([signal, held.signal]);
-    held.signal.addEventListener('abort', wakeUp.wake);
+  await inOneProcess(deps.locks, 'webhook replays', signal, async (stop) => {
+    stop.addEventListener('abort', wakeUp.wake);
     while (!stop.aborted) {
       try {
         const next = await nextReplay(deps.sql, last);
@@ -119,8 +116,7 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
       }
       await wakeUp.wait(LOOK_MS);
     }
-    await held.release();
-  }
+  });
   unlisten();
 }
 

@@ -8,12 +8,12 @@
  * A row has the ids of its subject and actor. Queries add the names (queries.ts).
  */
 import { AUDIT_KINDS, isAudited, subjectOf } from '../../domain/audit.ts';
+import { type StreamKind, streamPrefix } from '../../domain/events/streams.ts';
 import {
   isRetentionRecorded,
   type RetentionRecorded,
   retentionRecords,
 } from '../../domain/retention.ts';
-import { type StreamKind, streamPrefix } from '../../domain/streams.ts';
 import type { Difference, Projection } from '../projection.ts';
 
 export const auditProjection: Projection = {

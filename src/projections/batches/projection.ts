@@ -1,8 +1,8 @@
 import type { Transaction } from '../../adapters/postgres/connect.ts';
-import type { BatchListed, BatchState } from '../../domain/batch.ts';
-import { batchDecider, isRejected } from '../../domain/batch.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { parseStream, streamPrefix } from '../../domain/streams.ts';
+import type { BatchListed, BatchState } from '../../domain/batches/batch.ts';
+import { batchDecider, isRejected } from '../../domain/batches/batch.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, streamPrefix } from '../../domain/events/streams.ts';
 import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
 

@@ -4,10 +4,10 @@ import {
   type BatchStatus,
   batchDecider,
   type RejectedItem,
-} from '../../domain/batch.ts';
+} from '../../domain/batches/batch.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
-import { streamName } from '../../domain/streams.ts';
-import type { TransferStatus } from '../../domain/transfer.ts';
+import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import { foldStream, type Stores } from '../fold.ts';
 import { batchOf, hasBatch } from '../transfers/columns.ts';
 import type { Page } from '../transfers/queries.ts';

@@ -1,8 +1,8 @@
-import type { EndpointState } from '../../domain/endpoint.ts';
-import { endpointDecider } from '../../domain/endpoint-decider.ts';
+import { endpointDecider } from '../../domain/endpoints/decider.ts';
+import type { EndpointState } from '../../domain/endpoints/endpoint.ts';
+import { streamPrefix } from '../../domain/events/streams.ts';
 import type { KeyState } from '../../domain/key.ts';
 import { keyDecider } from '../../domain/key.ts';
-import { streamPrefix } from '../../domain/streams.ts';
 import type { WebhookState } from '../../domain/webhook.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
 import { aggregateTable } from '../aggregate-table.ts';

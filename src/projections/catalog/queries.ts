@@ -1,9 +1,9 @@
 import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
-import type { Endpoint, EndpointState } from '../../domain/endpoint.ts';
-import { endpointDecider } from '../../domain/endpoint-decider.ts';
+import { endpointDecider } from '../../domain/endpoints/decider.ts';
+import type { Endpoint, EndpointState } from '../../domain/endpoints/endpoint.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
 import { type Key as KeyState, keyDecider } from '../../domain/key.ts';
-import { streamName } from '../../domain/streams.ts';
 import { type Webhook, type WebhookState, webhookDecider } from '../../domain/webhook.ts';
 import { foldStream, type Stores } from '../fold.ts';
 import { keyUses } from './key-use.ts';

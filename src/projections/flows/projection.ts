@@ -1,10 +1,15 @@
 import type { Transaction } from '../../adapters/postgres/connect.ts';
-import { type BatchListed, isRejected } from '../../domain/batch.ts';
-import { transferIdOf } from '../../domain/batch-items.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { type FilesSkipped, type FlowEvent, type FlowState, fileKey } from '../../domain/flow.ts';
-import { flowDecider } from '../../domain/flow-decider.ts';
-import { parseStream, streamPrefix } from '../../domain/streams.ts';
+import { type BatchListed, isRejected } from '../../domain/batches/batch.ts';
+import { transferIdOf } from '../../domain/batches/items.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, streamPrefix } from '../../domain/events/streams.ts';
+import { flowDecider } from '../../domain/flows/decider.ts';
+import {
+  type FilesSkipped,
+  type FlowEvent,
+  type FlowState,
+  fileKey,
+} from '../../domain/flows/flow.ts';
 import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
 

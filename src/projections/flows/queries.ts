@@ -1,6 +1,6 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { Flow, FlowStatus, ListingError, RunCompleted } from '../../domain/flow.ts';
-import type { TransferStatus } from '../../domain/transfer.ts';
+import type { Flow, FlowStatus, ListingError, RunCompleted } from '../../domain/flows/flow.ts';
+import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from '../transfers/columns.ts';
 import type { Page } from '../transfers/queries.ts';
 

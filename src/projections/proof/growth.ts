@@ -1,5 +1,5 @@
 import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { extendTiles, sizeOf, TILE_LEVELS, type Tile } from '../../domain/proof/tiles.ts';

@@ -12,9 +12,9 @@
  * size that it signed has another root, the log was changed after it was signed. The fold stops
  * there, and so does a rebuild, which leaves the older tables in place.
  */
-import type { StoredEvent } from '../../domain/event.ts';
-import { isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
-import { isSigningKeyEvent } from '../../domain/signing-key.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
+import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
 import type { Projection } from '../projection.ts';
 import { proofDifferences } from './differences.ts';
 import { type EdgeTile, edgeAfter, grow, newLeaves, readEdge, toLeaf } from './growth.ts';

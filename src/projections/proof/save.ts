@@ -1,6 +1,8 @@
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
+import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
+import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
 import {
   rangeHash,
   readNodes,
@@ -9,8 +11,6 @@ import {
   type Tile,
   tilesOf,
 } from '../../domain/proof/tiles.ts';
-import { isCheckpointEvent } from '../../domain/signed-checkpoint.ts';
-import { isSigningKeyEvent } from '../../domain/signing-key.ts';
 import { FoldError } from '../fold.ts';
 import type { Growth, NewLeaf } from './growth.ts';
 import { nameLine } from './leaves.ts';

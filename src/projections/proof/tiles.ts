@@ -1,5 +1,5 @@
 import type { Queryable } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import { HASH_BYTES, type Hash } from '../../domain/proof/hash.ts';
 import { consistencyRanges, inclusionRanges } from '../../domain/proof/proofs.ts';
 import {

@@ -7,7 +7,7 @@
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { upcast } from '../../domain/upcast.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from '../checkpoint.ts';
 import type { ConsumerDeps } from '../consumer.ts';
 import type { Projection } from '../projection.ts';

@@ -9,6 +9,7 @@
  * batch. Every event that the batch lacks is then named here.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
+import { RETENTION } from '../../domain/events/streams.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import {
   isRetentionRecorded,
@@ -16,7 +17,6 @@ import {
   removedLeavesOf,
   retentionRecords,
 } from '../../domain/retention.ts';
-import { RETENTION } from '../../domain/streams.ts';
 import { pagesOf, revisionAfter } from '../read-log.ts';
 
 /** Records that are in memory at once. Each names hundreds of leaves. */

@@ -5,9 +5,9 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { RETENTION } from '../../domain/events/streams.ts';
 import { leftLog, retentionRecords } from '../../domain/retention.ts';
-import { RETENTION } from '../../domain/streams.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { pagesOf, revisionAfter } from '../read-log.ts';
 

@@ -15,10 +15,10 @@
  */
 
 import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { RETENTION, streamPrefix } from '../../domain/events/streams.ts';
 import { type RetentionRecorded, retentionRecords } from '../../domain/retention.ts';
-import { RETENTION, streamPrefix } from '../../domain/streams.ts';
-import type { TransferCreated } from '../../domain/transfer.ts';
+import type { TransferCreated } from '../../domain/transfers/transfer.ts';
 import type { Writes } from '../checkpoint.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { createIndex, wrongIndexes } from './segment-index.ts';

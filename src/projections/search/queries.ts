@@ -7,7 +7,7 @@
  */
 import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import { createSemaphore } from '../../concurrency/semaphore.ts';
-import type { SortOrder, Transfer } from '../../domain/transfer.ts';
+import type { SortOrder, Transfer } from '../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../custom-plan.ts';
 import {
   inOrder,

@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { fieldError } from '../../domain/errors.ts';
-import type { Priority, Transfer, TransferStatus } from '../../domain/transfer.ts';
-import { CHANGES, type Change } from '../../domain/transfer-decider.ts';
+import { CHANGES, type Change } from '../../domain/transfers/decider.ts';
+import type { Priority, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
 import { isRetry, retryOf } from './columns.ts';
 import { isAfter, type Place, passes, type TransferFilter } from './filter.ts';

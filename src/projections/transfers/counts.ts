@@ -1,7 +1,7 @@
 /*
  * By how much the counts of transfers change with a batch of events.
  */
-import type { Transfer, TransferState } from '../../domain/transfer.ts';
+import type { Transfer, TransferState } from '../../domain/transfers/transfer.ts';
 
 /** What the counts follow: a transfer before, and after. Undefined before its first event. */
 export interface Change {

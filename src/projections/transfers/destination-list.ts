@@ -1,5 +1,5 @@
 import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
-import type { Transfer } from '../../domain/transfer.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
 import { inOrder, isOutside, passes, type TransferFilter } from './filter.ts';
 import { areCountedByHour, countedSpans } from './hours.ts';

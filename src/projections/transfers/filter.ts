@@ -1,6 +1,6 @@
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
-import type { SortOrder, TransferStatus } from '../../domain/transfer.ts';
-import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+import type { SortOrder, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
 
 export interface TransferFilter {

@@ -1,10 +1,10 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
-import type { StoredEvent } from '../../domain/event.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
-import { streamName } from '../../domain/streams.ts';
-import type { TransferCreated } from '../../domain/transfer.ts';
+import type { TransferCreated } from '../../domain/transfers/transfer.ts';
 import { throwNotFound } from '../retention/removed-transfers.ts';
 
 interface Stores {

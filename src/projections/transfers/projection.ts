@@ -1,8 +1,8 @@
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/event.ts';
-import { parseStream, RETENTION, streamName, streamPrefix } from '../../domain/streams.ts';
-import type { Transfer, TransferState } from '../../domain/transfer.ts';
-import { transferDecider } from '../../domain/transfer-decider.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { parseStream, RETENTION, streamName, streamPrefix } from '../../domain/events/streams.ts';
+import { transferDecider } from '../../domain/transfers/decider.ts';
+import type { Transfer, TransferState } from '../../domain/transfers/transfer.ts';
 import { type Folded, foldBatch } from '../fold.ts';
 import type { Projection } from '../projection.ts';
 import type { RemovedLeaves } from '../retention/removed-leaves.ts';

@@ -1,5 +1,5 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { SortOrder, Transfer } from '../../domain/transfer.ts';
+import type { SortOrder, Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
 import { MAX_COUNTED, searchTransfers } from '../search/queries.ts';
 import { listByDestination } from './destination-list.ts';

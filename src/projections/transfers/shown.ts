@@ -1,5 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Transfer } from '../../domain/transfer.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 
 /** A transfer as the read model has it. */
 export interface ShownTransfer {

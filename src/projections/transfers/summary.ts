@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfer.ts';
-import type { TransferErrorCode } from '../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfers/transfer.ts';
 import { errorCodeOf } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
 import { hourly } from './hours.ts';

@@ -1,6 +1,6 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
-import { streamPrefix } from '../../domain/streams.ts';
+import { streamPrefix } from '../../domain/events/streams.ts';
 import { checkpointPosition } from '../checkpoint.ts';
 import { transfersProjection } from './projection.ts';
 

@@ -8,7 +8,7 @@ import {
   type EventStore,
   RevisionConflict,
 } from '../../../src/adapters/event-store/port.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { hashOfLeaf } from '../../../src/domain/proof/leaf.ts';
 import { appendWithRetry, event, events, type GatherOptions, gather, numbers } from './events.ts';
 

@@ -5,7 +5,7 @@ import {
   RevisionConflict,
   type SubscribeOptions,
 } from '../../../src/adapters/event-store/port.ts';
-import type { NewEvent } from '../../../src/domain/event.ts';
+import type { NewEvent } from '../../../src/domain/events/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 
 export function event(): NewEvent {

@@ -20,7 +20,7 @@ import {
   EventStoreUnavailable,
   EventStoreUnusable,
 } from '../../../src/adapters/event-store/port.ts';
-import type { NewEvent } from '../../../src/domain/event.ts';
+import type { NewEvent } from '../../../src/domain/events/event.ts';
 import { findLeader, nodesOf, runCommand, signInOf } from '../../support/eventstoredb-nodes.ts';
 import { events, gather, numbers } from './events.ts';
 

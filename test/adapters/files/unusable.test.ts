@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
-import type { EndpointConfigured } from '../../../src/domain/endpoint.ts';
-import type { NewEvent } from '../../../src/domain/event.ts';
+import type { EndpointConfigured } from '../../../src/domain/endpoints/endpoint.ts';
+import type { NewEvent } from '../../../src/domain/events/event.ts';
 
-const file = new URL('../../http/administration/stored-endpoints.json', import.meta.url);
+const file = new URL('../../http/endpoints/stored-endpoints.json', import.meta.url);
 const { endpoints } = JSON.parse(readFileSync(file, 'utf8')) as {
   endpoints: { name: string; events: NewEvent[] }[];
 };

@@ -1,5 +1,5 @@
-import type { NewEvent } from '../../../src/domain/event.ts';
-import { eventHash } from '../../../src/domain/event-hash.ts';
+import type { NewEvent } from '../../../src/domain/events/event.ts';
+import { eventHash } from '../../../src/domain/events/event-hash.ts';
 import { nextEventId } from '../../../src/domain/ids.ts';
 import type { Evidence } from '../checker/evidence-files.ts';
 import type { SmallRun } from './small-run.ts';

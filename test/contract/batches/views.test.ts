@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { toBatch } from '../../../src/contract/batches/views.ts';
-import type { Batch } from '../../../src/domain/batch.ts';
+import type { Batch } from '../../../src/domain/batches/batch.ts';
 
 const NONE = { pending: 0, queued: 0, in_progress: 0, completed: 0, failed: 0, cancelled: 0 };
 

@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { checkpointText } from '../../../src/domain/proof/checkpoint.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';

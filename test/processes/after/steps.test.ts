@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createFtpsEndpoint } from '../../../src/adapters/files/ftps/endpoint.ts';
 import { partPath } from '../../../src/adapters/files/part-name.ts';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
-import type { MarkerEvent } from '../../../src/domain/after.ts';
 import { newId } from '../../../src/domain/ids.ts';
+import type { MarkerEvent } from '../../../src/domain/transfers/after.ts';
 import { type Completed, writeMarker } from '../../../src/processes/after/steps.ts';
 import type { ConfiguredEndpoint } from '../../../src/projections/catalog/queries.ts';
 import { endpointOn } from '../../adapters/files/sftp/sftp-endpoint.ts';

@@ -18,11 +18,11 @@ import {
   startTransfer,
 } from '../../../src/commands/transfers.ts';
 import { batchRequest } from '../../../src/contract/batches/requests.ts';
-import type { BatchListed } from '../../../src/domain/batch.ts';
-import { transferIdOf } from '../../../src/domain/batch-items.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { BatchListed } from '../../../src/domain/batches/batch.ts';
+import { transferIdOf } from '../../../src/domain/batches/items.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import { streamName } from '../../../src/domain/streams.ts';
 import { runBatches } from '../../../src/processes/batches/manager.ts';
 import { runRetention } from '../../../src/processes/retention/run-retention.ts';
 import { runConsumer } from '../../../src/projections/consumer.ts';

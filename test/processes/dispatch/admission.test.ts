@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { endAttempt, startTransfer } from '../../../src/commands/transfers.ts';
+import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import { streamName } from '../../../src/domain/streams.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
 import { type Claim, saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
 import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import type { TransferEvent } from '../../../src/domain/transfer.ts';
+import type { TransferEvent } from '../../../src/domain/transfers/transfer.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { PRIORITY_OFFSET_MS } from '../../../src/processes/dispatch/decide.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { TransferEvent } from '../../../src/domain/transfer.ts';
+import type { TransferEvent } from '../../../src/domain/transfers/transfer.ts';
 import {
   changedJobs,
   type Job,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { acceptHostKey, pauseEndpoint, removeEndpoint } from '../../../src/commands/endpoints.ts';
-import { PRIORITIES } from '../../../src/domain/transfer.ts';
+import { PRIORITIES } from '../../../src/domain/transfers/transfer.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import {

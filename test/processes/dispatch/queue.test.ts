@@ -8,7 +8,7 @@ import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
 import { transferRequest } from '../../../src/contract/transfers/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
-import type { Transfer } from '../../../src/domain/transfer.ts';
+import type { Transfer } from '../../../src/domain/transfers/transfer.ts';
 import { type Service, startService } from '../../../src/service.ts';
 import {
   CAUSE,

@@ -4,7 +4,7 @@ import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import { newHostKey } from '../../../src/dev/sftp-server.ts';
 import type { ProtocolName } from '../../../src/domain/protocols/index.ts';
-import { TRANSFER_ERRORS, type TransferErrorCode } from '../../../src/domain/transfer-errors.ts';
+import { TRANSFER_ERRORS, type TransferErrorCode } from '../../../src/domain/transfers/errors.ts';
 import { type EndpointTest, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
 import { accessOf } from '../../../src/processes/endpoints/open-endpoint.ts';
 import { startRelay } from '../../adapters/files/azure/relay.ts';

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
-import { TRANSFER_ERRORS } from '../../../src/domain/transfer-errors.ts';
+import { TRANSFER_ERRORS } from '../../../src/domain/transfers/errors.ts';
 import {
   type EndpointTest,
   type StepResult,

@@ -8,8 +8,8 @@ import type { CommandDeps } from '../../../src/commands/deps.ts';
 import { removeEndpoint } from '../../../src/commands/endpoints.ts';
 import { parseConfig } from '../../../src/config.ts';
 import { payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
-import type { EndpointEvent } from '../../../src/domain/endpoint.ts';
-import { streamName } from '../../../src/domain/streams.ts';
+import type { EndpointEvent } from '../../../src/domain/endpoints/endpoint.ts';
+import { streamName } from '../../../src/domain/events/streams.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';
 import {
   createConnectivity,

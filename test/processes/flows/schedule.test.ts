@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Flow, FlowEvent } from '../../../src/domain/flow.ts';
-import { flowDecider } from '../../../src/domain/flow-decider.ts';
+import { flowDecider } from '../../../src/domain/flows/decider.ts';
+import type { Flow, FlowEvent } from '../../../src/domain/flows/flow.ts';
 import { dueAt, nextTurn, type Turn } from '../../../src/processes/flows/schedule.ts';
 import type { Look } from '../../../src/processes/flows/table.ts';
 import { stateAfter } from '../../support/decider.ts';

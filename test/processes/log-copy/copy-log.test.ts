@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';

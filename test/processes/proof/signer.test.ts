@@ -1,13 +1,13 @@
 import { createPublicKey } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ensureSigningKey, loadSigningKey, rotateSigningKey } from '../../../src/commands/log.ts';
+import { CHECKPOINTS, SIGNING_KEYS } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote, originOf } from '../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { isSignedBy, type Note, parseNote } from '../../../src/domain/proof/note.ts';
-import { CHECKPOINTS, SIGNING_KEYS } from '../../../src/domain/streams.ts';
 import { createHealth } from '../../../src/health.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';

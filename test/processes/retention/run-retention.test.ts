@@ -8,14 +8,14 @@ import { createPostgresLog } from '../../../src/adapters/event-store/postgres/lo
 import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
 import { appendRecords } from '../../../src/commands/retention.ts';
 import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { RETENTION } from '../../../src/domain/events/streams.ts';
 import { IDEMPOTENCY_HOURS } from '../../../src/domain/idempotency.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { type RemovedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
-import { RETENTION } from '../../../src/domain/streams.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { choose } from '../../../src/processes/retention/choose.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { StoredEvent } from '../../../src/domain/event.ts';
-import { eventHash } from '../../../src/domain/event-hash.ts';
-import { schemaVersion } from '../../../src/domain/upcast.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { eventHash } from '../../../src/domain/events/event-hash.ts';
+import { schemaVersion } from '../../../src/domain/events/upcast.ts';
 import { createChainVerifier } from '../../../src/processes/verification/chain.ts';
 import { batchCreated, keyCreated, T2, transferCreated } from '../../support/samples.ts';
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTransfer } from '../../../src/commands/transfers.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { parseStream } from '../../../src/domain/events/streams.ts';
 import { originOf } from '../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
-import { parseStream } from '../../../src/domain/streams.ts';
 import type { Fault } from '../../../src/processes/verification/fault.ts';
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';

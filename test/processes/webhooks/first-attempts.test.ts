@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import type { Webhook } from '../../../src/domain/webhook.ts';
 import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';

@@ -5,7 +5,7 @@ import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
-import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts';
+import type { CheckpointSigned } from '../../../src/domain/proof/signed-checkpoint.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/delivery-table/removed-webhooks.ts';

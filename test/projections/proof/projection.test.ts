@@ -2,13 +2,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import type { Fragment } from '../../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { CHECKPOINTS } from '../../../src/domain/events/streams.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { type Hash, leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { isConsistent, rootOfInclusion } from '../../../src/domain/proof/proofs.ts';
-import type { CheckpointSigned } from '../../../src/domain/signed-checkpoint.ts';
-import { CHECKPOINTS } from '../../../src/domain/streams.ts';
+import type { CheckpointSigned } from '../../../src/domain/proof/signed-checkpoint.ts';
 import { proofProjection } from '../../../src/projections/proof/projection.ts';
 import {
   consistencyProof,

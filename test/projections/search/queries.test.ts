@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import type { TransferErrorCode } from '../../../src/domain/transfers/errors.ts';
 import {
   SORT_ORDERS,
   type TransferCreated,
   type TransferEvent,
-} from '../../../src/domain/transfer.ts';
-import type { TransferErrorCode } from '../../../src/domain/transfer-errors.ts';
+} from '../../../src/domain/transfers/transfer.ts';
 import { INDEXED } from '../../../src/installation.ts';
 import { prepareReadModels } from '../../../src/projections/read-models.ts';
 import { createTransferSearch } from '../../../src/projections/search/projection.ts';

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
+import { CHANGES, type Change } from '../../../src/domain/transfers/decider.ts';
+import type { TransferErrorCode } from '../../../src/domain/transfers/errors.ts';
 import {
   PRIORITIES,
   SORT_ORDERS,
@@ -8,9 +10,7 @@ import {
   type TransferCreated,
   type TransferEvent,
   type TransferStatus,
-} from '../../../src/domain/transfer.ts';
-import { CHANGES, type Change } from '../../../src/domain/transfer-decider.ts';
-import type { TransferErrorCode } from '../../../src/domain/transfer-errors.ts';
+} from '../../../src/domain/transfers/transfer.ts';
 import { INDEXED } from '../../../src/installation.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../../src/processes/live/queries.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { streamName } from '../../../src/domain/streams.ts';
+import { streamName } from '../../../src/domain/events/streams.ts';
 import { newestUnshown, unshownTransfers } from '../../../src/projections/transfers/unshown.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';

@@ -2,7 +2,7 @@ import type { EventStoreDBClient } from '@eventstore/db-client';
 import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
 import { type LastingCall, openLastingCall } from './lasting-call.ts';
 import { decodeReadAnswer, type ReadAnswer } from './read-messages.ts';

@@ -1,5 +1,5 @@
-import { canonicalJson } from '../../../domain/canonical-json.ts';
-import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event.ts';
+import { canonicalJson } from '../../../domain/events/canonical-json.ts';
+import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import { toEventId, toUuid } from './uuid.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
 import { BATCH_SIZE, type Feed } from './feed.ts';
 

@@ -1,5 +1,5 @@
 import { createWakeUp, type WakeUp } from '../../../concurrency/wake-up.ts';
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Batch } from '../port.ts';
 
 /** Greater than any position: the log may hold events that the cache does not know. */

@@ -16,8 +16,8 @@
  *   The log is closed, and `log.append` refuses.
  */
 import { createBatcher } from '../../../concurrency/batcher.ts';
-import { canonicalJson } from '../../../domain/canonical-json.ts';
-import type { NewEvent, StoredEvent } from '../../../domain/event.ts';
+import { canonicalJson } from '../../../domain/events/canonical-json.ts';
+import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
 import { jsonArray } from '../../postgres/json-array.ts';
 import {

@@ -11,7 +11,7 @@
  * All of it relies on the head lock, and on a driver that rejects every query of a lost connection.
  */
 import { createBatcher } from '../../../concurrency/batcher.ts';
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Sql } from '../../postgres/connect.ts';
 import type { EventStore } from '../port.ts';
 import { createAppend } from './append.ts';

@@ -2,7 +2,7 @@
  * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the
  * driver takes longer for a thousand rows than for the parse of their events.
  */
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import { HASH_BYTES } from '../../../domain/proof/hash.ts';
 import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';

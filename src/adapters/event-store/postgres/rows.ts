@@ -1,4 +1,4 @@
-import type { EventMetadata, StoredEvent } from '../../../domain/event.ts';
+import type { EventMetadata, StoredEvent } from '../../../domain/events/event.ts';
 import { notWritten } from '../../../domain/proof/log-changed.ts';
 
 /** An event as it is written. Its data and metadata are the exact bytes that are hashed. */

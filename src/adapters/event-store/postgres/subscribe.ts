@@ -12,7 +12,7 @@
  * - A notification is lost. The poll after a second finds the events.
  * - Postgres stays unavailable. Subscriptions retry every second.
  */
-import type { StoredEvent } from '../../../domain/event.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Sql } from '../../postgres/connect.ts';
 import { listen } from '../../postgres/listen.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';

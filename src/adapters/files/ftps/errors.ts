@@ -1,5 +1,5 @@
 import { FTPError } from 'basic-ftp';
-import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 

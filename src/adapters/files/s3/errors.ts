@@ -1,4 +1,4 @@
-import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { connectionError } from '../http/connection-error.ts';
 import { mayBeOfProxy, OtherService } from '../http/other-service.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';

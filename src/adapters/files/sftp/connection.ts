@@ -1,10 +1,14 @@
 import type { Socket } from 'node:net';
 import type { Client, ConnectConfig, ParsedKey, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
-import { type AnnouncedHostKey, distrust, hostKeysOf } from '../../../domain/host-keys.ts';
+import {
+  type AnnouncedHostKey,
+  distrust,
+  hostKeysOf,
+} from '../../../domain/endpoints/host-keys.ts';
+import type { ViaCredentials } from '../../../domain/endpoints/via.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
-import type { ViaCredentials } from '../../../domain/via.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';

@@ -1,4 +1,4 @@
-import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 

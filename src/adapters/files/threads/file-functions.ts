@@ -1,7 +1,7 @@
-import type { EndpointDefinition } from '../../../domain/endpoint.ts';
-import type { AnnouncedHostKey } from '../../../domain/host-keys.ts';
+import type { EndpointDefinition } from '../../../domain/endpoints/endpoint.ts';
+import type { AnnouncedHostKey } from '../../../domain/endpoints/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
-import type { TransferErrorCode } from '../../../domain/transfer-errors.ts';
+import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import type { UnixTime } from '../modification-time.ts';
 import {
   type CommitProof,

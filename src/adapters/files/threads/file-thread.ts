@@ -1,5 +1,5 @@
 import { createThread, type ThreadRun } from '../../../concurrency/thread.ts';
-import type { EndpointConfigured, EndpointDefinition } from '../../../domain/endpoint.ts';
+import type { EndpointConfigured, EndpointDefinition } from '../../../domain/endpoints/endpoint.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import {
   type DestinationFile,

@@ -1,4 +1,4 @@
-import type { SourceAction } from '../../../domain/after.ts';
+import type { SourceAction } from '../../../domain/transfers/after.ts';
 import type { After, AfterRequest, TransferDetail } from '../../api/operations.ts';
 import { Field } from '../../components/field.tsx';
 

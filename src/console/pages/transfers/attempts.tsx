@@ -3,7 +3,7 @@ import type {
   MtimeOutcome,
   TransferEvent,
   Verification,
-} from '../../../domain/transfer.ts';
+} from '../../../domain/transfers/transfer.ts';
 import type { HistoryItem } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';

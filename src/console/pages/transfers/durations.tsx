@@ -1,4 +1,4 @@
-import type { TransferEvent } from '../../../domain/transfer.ts';
+import type { TransferEvent } from '../../../domain/transfers/transfer.ts';
 import type { HistoryItem } from '../../api/operations.ts';
 import { Shares } from '../../components/shares.tsx';
 import type { Tone } from '../../components/status.tsx';

@@ -1,5 +1,5 @@
 import { useRoute } from 'preact-iso/router';
-import type { TransferEvent } from '../../../domain/transfer.ts';
+import type { TransferEvent } from '../../../domain/transfers/transfer.ts';
 import { call, RequestFailed } from '../../api/client.ts';
 import { EVENT_WORDS } from '../../api/event-words.ts';
 import type { Receipt } from '../../api/operations.ts';

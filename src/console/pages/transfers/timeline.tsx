@@ -1,4 +1,4 @@
-import type { TransferEvent, TransferQueued } from '../../../domain/transfer.ts';
+import type { TransferEvent, TransferQueued } from '../../../domain/transfers/transfer.ts';
 import { EVENT_WORDS } from '../../api/event-words.ts';
 import type { HistoryItem, TransferHistory } from '../../api/operations.ts';
 import { useKeyNames } from '../../api/use-key-names.ts';

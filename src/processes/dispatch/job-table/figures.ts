@@ -2,7 +2,11 @@
  * Counts of jobs and the progress of attempts, for people and estimates.
  */
 import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
-import { type AttemptFigures, PRIORITIES, type Priority } from '../../../domain/transfer.ts';
+import {
+  type AttemptFigures,
+  PRIORITIES,
+  type Priority,
+} from '../../../domain/transfers/transfer.ts';
 import { PRIORITY_OFFSET_MS } from '../decide.ts';
 
 /** Jobs beyond this number are not counted: an estimate hours ahead need not be exact. */

@@ -4,7 +4,7 @@
 import type { Fragment, Queryable, Sql } from '../../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
-import type { AttemptFigures } from '../../../domain/transfer.ts';
+import type { AttemptFigures } from '../../../domain/transfers/transfer.ts';
 import type { Claim } from '../claims.ts';
 import type { FigureColumns } from './figures.ts';
 

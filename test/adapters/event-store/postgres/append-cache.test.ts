@@ -5,7 +5,7 @@ import {
   type AppendCache,
   createAppendCache,
 } from '../../../../src/adapters/event-store/postgres/append-cache.ts';
-import type { StoredEvent } from '../../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { event } from '../events.ts';
 
 const at = (position: bigint, stream = 'transfer-1'): StoredEvent => ({

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import type { HostKey } from '../../../../src/domain/host-keys.ts';
+import type { HostKey } from '../../../../src/domain/endpoints/host-keys.ts';
 import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
 
 const whyNot = await whyNoSftpServer();

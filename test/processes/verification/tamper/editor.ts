@@ -1,5 +1,5 @@
-import type { EventMetadata, StoredEvent } from '../../../../src/domain/event.ts';
-import { eventHash } from '../../../../src/domain/event-hash.ts';
+import type { EventMetadata, StoredEvent } from '../../../../src/domain/events/event.ts';
+import { eventHash } from '../../../../src/domain/events/event-hash.ts';
 import type { SmallLog } from './small-log.ts';
 
 /** An event whose parts can be changed. */

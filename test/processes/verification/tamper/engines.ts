@@ -2,7 +2,7 @@ import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/reco
 import { createEventStoreDb } from '../../../../src/adapters/event-store/eventstoredb.ts';
 import type { EventStore } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
-import type { StoredEvent } from '../../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { startFakeEventStoreDb } from '../../../support/fake-eventstoredb.ts';
 import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
 import { replaceLog } from '../../../support/replace-log.ts';

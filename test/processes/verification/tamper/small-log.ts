@@ -10,7 +10,7 @@ import {
 import { registerWebhook, updateWebhook } from '../../../../src/commands/webhooks.ts';
 import { endpointRequest } from '../../../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../../../src/contract/keys.ts';
-import { streamName } from '../../../../src/domain/streams.ts';
+import { streamName } from '../../../../src/domain/events/streams.ts';
 import { CAUSE, submit, type TestInstallation } from '../../../support/installation.ts';
 import { FIGURES, VERIFICATION } from '../../../support/samples.ts';
 

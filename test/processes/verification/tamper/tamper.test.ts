@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openLog } from '../../../../src/adapters/event-store/log-id.ts';
-import type { StoredEvent } from '../../../../src/domain/event.ts';
+import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { originOf } from '../../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../../src/domain/proof/hash.ts';

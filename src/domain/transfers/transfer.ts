@@ -1,0 +1,287 @@
+import { type Event, eventGuard, unknownEvent } from '../events/event.ts';
+import { type After, type AfterEvent, type AfterOutcome, nextStep, withOutcome } from './after.ts';
+import type { TransferError } from './errors.ts';
+import type { TransferOptions } from './options.ts';
+
+export const TRANSFER_STATUSES = [
+  'pending',
+  'queued',
+  'in_progress',
+  'completed',
+  'failed',
+  'cancelled',
+] as const;
+export type TransferStatus = (typeof TRANSFER_STATUSES)[number];
+
+export const PRIORITIES = ['low', 'normal', 'high'] as const;
+export type Priority = (typeof PRIORITIES)[number];
+
+/** Orders of lists: newest first, or oldest first; then by id. */
+export const SORT_ORDERS = ['-created_at', 'created_at'] as const;
+export type SortOrder = (typeof SORT_ORDERS)[number];
+
+/** An endpoint as it was configured when an attempt began. */
+export interface EndpointVersion {
+  id: string;
+  revision: number;
+}
+
+/** How far an attempt came. The events hold it, so a replay rebuilds the same transfer detail. */
+export interface AttemptFigures {
+  transferred_bytes: number;
+  /** null until the source was opened. */
+  size_bytes: number | null;
+  /** Bits per second, averaged over the attempt; null if nothing was measured. */
+  speed_bps: number | null;
+}
+
+/** The checks that were made before the transfer was reported as completed. */
+export interface Verification {
+  /** The mover counted the bytes at both ends, and the destination reports the same size. */
+  size: boolean;
+  /** The source had the same size and modification time (or ETag) at the end as at the start. */
+  source_unchanged: boolean;
+  /** The kind of checksum that the destination computed and that matched ours. */
+  destination_checksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
+  /** The destination was read back and hashed. */
+  read_back: boolean;
+  /** One atomic step replaced the old file with the new one under the destination's name. */
+  atomic_replace: boolean;
+}
+
+/**
+ * Whether the destination has the modification time of the source. `at` is null if that has none.
+ */
+export type MtimeOutcome =
+  | { preserved: true; at: string }
+  | { preserved: false; at: string | null; reason: string };
+
+export interface TransferCreated extends TransferOptions {
+  transfer_id: string;
+  account_id: string;
+  /** Last path segment of the source, percent-decoded. */
+  file_name: string;
+  /** URI from which the file is read. */
+  source: string;
+  /** URI of the written file: `destination_uri`, plus the file name if that ends in a slash. */
+  destination: string;
+  source_uri: string;
+  destination_uri: string;
+  priority: Priority;
+  notify_on_complete: boolean;
+  metadata: Record<string, string>;
+  /** The endpoint that matched when the transfer was created; null if none did. */
+  source_endpoint_id: string | null;
+  destination_endpoint_id: string;
+  /** The failed or cancelled transfer that it repeats; null if it repeats none. */
+  retry_of: string | null;
+  /** The batch that it belongs to. Absent if it belongs to none. */
+  batch_id?: string;
+  /** Of a flow: the version that the listing showed. Absent for any other transfer. */
+  listed_version?: string;
+  /** What to do once it has completed. Absent for nothing. */
+  after?: After;
+  created_at: string;
+  estimated_start: string;
+}
+
+export type TransferQueued =
+  | { reason: 'admitted' }
+  | ({
+      reason: 'retry';
+      error: TransferError;
+      attempt: number;
+      not_before: string;
+    } & AttemptFigures)
+  | ({ reason: 'mover_lost'; claim_id: string; lost_in_a_row: number } & AttemptFigures);
+
+export interface TransferStarted {
+  claim_id: string;
+  started_at: string;
+  source_endpoint: EndpointVersion | null;
+  destination_endpoint: EndpointVersion | null;
+}
+
+export interface TransferCompleted {
+  completed_at: string;
+  size_bytes: number;
+  speed_bps: number | null;
+  /** From the first start of processing to completion. */
+  duration_ms: number;
+  checksum_sha256: string;
+  verification: Verification;
+  /**
+   * Modification time, ETag or version of the source when it was copied. Present if the transfer
+   * has steps to take now (`after`).
+   */
+  source_version?: string | null;
+  /** Only with `preserve_mtime`. */
+  mtime?: MtimeOutcome;
+}
+
+export type TransferFailed = { error: TransferError; failed_at: string } & AttemptFigures;
+
+export type TransferEvent =
+  | Event<'transfer.created', TransferCreated>
+  | Event<'transfer.queued', TransferQueued>
+  | Event<'transfer.in_progress', TransferStarted>
+  | Event<'transfer.completed', TransferCompleted>
+  | Event<'transfer.failed', TransferFailed>
+  | Event<'transfer.cancelled', { cancelled_at: string }>
+  | Event<'transfer.priority_changed', { priority: Priority; changed_at: string }>
+  | AfterEvent;
+
+/** The facts that a transfer has in every state. */
+export interface TransferFacts extends TransferCreated, AttemptFigures {
+  retry_count: number;
+  /** Consecutive lost movers, none of which came further than the one before. */
+  lost_in_a_row: number;
+  first_started_at: string | null;
+  /** Why the last attempt ended, until the next one begins. */
+  error: TransferError | null;
+}
+
+export type Transfer = { facts: TransferFacts } & (
+  | { status: 'pending' }
+  | { status: 'queued'; not_before: string | null }
+  | { status: 'in_progress'; claim_id: string; started_at: string }
+  | {
+      status: 'completed';
+      completed_at: string;
+      duration_ms: number;
+      checksum_sha256: string;
+      verification: Verification;
+      source_version?: string | null;
+      /** What the steps after it have done. */
+      after?: AfterOutcome;
+      mtime?: MtimeOutcome;
+    }
+  | { status: 'failed'; failed_at: string }
+  | { status: 'cancelled'; cancelled_at: string }
+);
+
+export type TransferState = { status: 'none' } | Transfer;
+
+/**
+ * The state machine: for each event, the states in which it may follow and the state after it. Null
+ * if the state stays.
+ */
+const TRANSITIONS: Record<
+  TransferEvent['type'],
+  { from: readonly TransferState['status'][]; to: TransferStatus | null }
+> = {
+  'transfer.created': { from: ['none'], to: 'pending' },
+  'transfer.queued': { from: ['pending', 'in_progress'], to: 'queued' },
+  'transfer.in_progress': { from: ['queued'], to: 'in_progress' },
+  'transfer.completed': { from: ['in_progress'], to: 'completed' },
+  'transfer.failed': { from: ['in_progress'], to: 'failed' },
+  'transfer.cancelled': { from: ['pending', 'queued'], to: 'cancelled' },
+  'transfer.priority_changed': { from: ['pending', 'queued'], to: null },
+  'transfer.marker_written': { from: ['completed'], to: null },
+  'transfer.marker_failed': { from: ['completed'], to: null },
+  'transfer.source_deleted': { from: ['completed'], to: null },
+  'transfer.source_moved': { from: ['completed'], to: null },
+  'transfer.source_kept': { from: ['completed'], to: null },
+};
+
+const isTransferEvent = eventGuard<TransferEvent>(TRANSITIONS);
+
+/** Returns true if a transfer with this status has ended, so that its status stays. */
+export function isEnded({ status }: { status: TransferState['status'] }): boolean {
+  return !Object.values(TRANSITIONS).some(({ from, to }) => to !== null && from.includes(status));
+}
+
+/** Returns true if no event may follow: the transfer has ended, and no step is left after it. */
+export function isClosed(transfer: TransferState): boolean {
+  return isEnded(transfer) && nextStep(transfer) === null;
+}
+
+/** Returns true if an event of this type ends its transfer. */
+export function endsTransfer(type: string): boolean {
+  return Object.entries(TRANSITIONS).some(
+    ([name, { to }]) => name === type && to !== null && isEnded({ status: to }),
+  );
+}
+
+/** Returns the state after one more event, or the same state if the event cannot follow. */
+export function evolveTransfer(state: TransferState, event: Event): TransferState {
+  if (!isTransferEvent(event) || !TRANSITIONS[event.type].from.includes(state.status)) return state;
+  if (state.status === 'none')
+    return event.type === 'transfer.created' ? created(event.data) : state;
+  const { facts } = state;
+  switch (event.type) {
+    case 'transfer.created':
+      return state;
+    case 'transfer.queued':
+      return queued(facts, event.data);
+    case 'transfer.in_progress': {
+      const { claim_id, started_at } = event.data;
+      const first_started_at = facts.first_started_at ?? started_at;
+      return {
+        status: 'in_progress',
+        claim_id,
+        started_at,
+        facts: { ...facts, first_started_at, error: null },
+      };
+    }
+    case 'transfer.completed': {
+      const { size_bytes, speed_bps, ...outcome } = event.data;
+      return {
+        status: 'completed',
+        ...outcome,
+        facts: { ...facts, size_bytes, speed_bps, transferred_bytes: size_bytes, error: null },
+      };
+    }
+    case 'transfer.failed': {
+      const { failed_at, ...outcome } = event.data;
+      return { status: 'failed', failed_at, facts: { ...facts, ...outcome } };
+    }
+    case 'transfer.cancelled':
+      return { status: 'cancelled', cancelled_at: event.data.cancelled_at, facts };
+    case 'transfer.priority_changed':
+      return { ...state, facts: { ...facts, priority: event.data.priority } };
+    case 'transfer.marker_written':
+    case 'transfer.marker_failed':
+    case 'transfer.source_deleted':
+    case 'transfer.source_moved':
+    case 'transfer.source_kept': {
+      const after = withOutcome(state, event);
+      return after === null || state.status !== 'completed' ? state : { ...state, after };
+    }
+    default:
+      return unknownEvent(event);
+  }
+}
+
+function created(data: TransferCreated): TransferState {
+  const nothingYet = {
+    transferred_bytes: 0,
+    size_bytes: null,
+    speed_bps: null,
+    retry_count: 0,
+    lost_in_a_row: 0,
+  };
+  return {
+    status: 'pending',
+    facts: { ...data, ...nothingYet, first_started_at: null, error: null },
+  };
+}
+
+function queued(facts: TransferFacts, data: TransferQueued): TransferState {
+  if (data.reason === 'admitted') return { status: 'queued', not_before: null, facts };
+  const { transferred_bytes, size_bytes, speed_bps } = data;
+  const figures = { transferred_bytes, size_bytes, speed_bps };
+  if (data.reason === 'mover_lost') {
+    return {
+      status: 'queued',
+      not_before: null,
+      facts: { ...facts, ...figures, lost_in_a_row: data.lost_in_a_row },
+    };
+  }
+  const { attempt, error, not_before } = data;
+  return {
+    status: 'queued',
+    not_before,
+    facts: { ...facts, ...figures, retry_count: attempt, lost_in_a_row: 0, error },
+  };
+}

@@ -1,0 +1,21 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { createSessions } from '../session/sessions.ts';
+import type { Client } from './identity.ts';
+
+/**
+ * Returns true while the key or session of a client is valid, and a session still has the account
+ * and the scopes that it had.
+ */
+export async function stillValid(sql: Sql, client: Client): Promise<boolean> {
+  const { keyId, accountId, scopes, session } = client;
+  if (session !== null) {
+    const now = await createSessions(sql).describe(session);
+    if (now?.account !== accountId) return false;
+    if (!scopes.every((scope) => now.scopes.includes(scope))) return false;
+  }
+  if (keyId === null) return true;
+  const keys = await sql`
+    select from read.keys
+     where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
+  return keys.length > 0;
+}

@@ -1,0 +1,104 @@
+import { z } from 'zod';
+import {
+  PROBLEMS,
+  type Problem,
+  type ProblemCode,
+  problem,
+  problemSchema,
+} from '../../contract/problems.ts';
+import { IDEMPOTENCY_KEYS_KEPT } from '../idempotency/table.ts';
+
+/** Problems of every route that needs no key. */
+export const OPEN: ProblemCode[] = [
+  'malformed_request',
+  'rate_limited',
+  'internal_error',
+  'unavailable',
+];
+
+/** Problems of every route that needs a key. */
+const WITH_KEY: ProblemCode[] = [
+  'api_key_missing',
+  'api_key_malformed',
+  'api_key_invalid',
+  'api_key_expired',
+  'api_key_revoked',
+  'api_key_id_used',
+  'session_ended',
+  'insufficient_scope',
+  'cross_site_request',
+  ...OPEN,
+];
+
+/** Problems of every route that reads a body. */
+export const WITH_BODY: ProblemCode[] = [
+  'validation_failed',
+  'unknown_field',
+  'invalid_json',
+  'payload_too_large',
+  'unsupported_media_type',
+];
+
+/** Problems of every route that reads an Idempotency-Key. */
+export const WITH_IDEMPOTENCY_KEY: ProblemCode[] = [
+  'invalid_parameter',
+  'idempotency_in_progress',
+  'idempotency_key_reused',
+];
+
+/** The query of a route without query parameters. */
+export const noQuery = z.strictObject({});
+
+/** The body of an answer without a body. */
+export const nothing = z.null();
+
+/**
+ * Returns the answers of a route for its schema: the successful ones by status, and each problem
+ * code under its status.
+ */
+export function responses(
+  success: Record<number, [description: string, schema: z.ZodType, type?: string]>,
+  codes: ProblemCode[],
+  always: ProblemCode[] = WITH_KEY,
+): Record<number, unknown> {
+  const answers: Record<number, unknown> = {};
+  for (const [status, [description, schema, type = 'application/json']] of Object.entries(
+    success,
+  )) {
+    answers[Number(status)] =
+      schema === nothing
+        ? nothing.describe(description)
+        : { description, content: { [type]: { schema } } };
+  }
+  const byStatus = Map.groupBy([...codes, ...always].toSorted(), (code) => PROBLEMS[code].status);
+  for (const [status, ofStatus] of byStatus) {
+    const description = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`).join('\n\n');
+    answers[status] = {
+      description,
+      content: {
+        'application/problem+json': { schema: problemSchema, examples: examplesOf(ofStatus) },
+      },
+    };
+  }
+  return answers;
+}
+
+function examplesOf(codes: ProblemCode[]): Record<string, { value: Problem }> {
+  const requestId = 'req_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
+  return Object.fromEntries(
+    codes.map((code) => [code, { value: problem(code, PROBLEMS[code].title, requestId) }]),
+  );
+}
+
+// For the documentation only. Headers reach the validator in lower case, and `idempotent` reads
+// this one itself.
+export const idempotencyHeaders = z.looseObject({
+  'Idempotency-Key': z
+    .string()
+    .optional()
+    .describe(
+      'A key of your choice: 1 to 255 printable ASCII characters. A request with the same key ' +
+        `within ${IDEMPOTENCY_KEYS_KEPT} is not carried out again. It gets the first answer, ` +
+        'with `Idempotent-Replayed: true`.',
+    ),
+});

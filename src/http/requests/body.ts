@@ -1,0 +1,76 @@
+import type { FastifyInstance } from 'fastify';
+import { DomainError } from '../../domain/errors.ts';
+import { parseStrictly } from './strict-json.ts';
+
+/** Largest request body, in bytes. */
+export const BODY_LIMIT = 64 * 1024;
+
+/** Bytes of an unread body that are still read. After these, the connection is closed. */
+const DISCARDED = 8 << 20;
+
+/**
+ * Delays the answers 413 and 415 until the rest of the body is read. Fastify alone stops reading
+ * and closes the connection. Most clients then report a broken pipe in place of the answer.
+ */
+export function discardUnreadBodies(app: FastifyInstance): void {
+  app.addHook('onSend', async ({ raw }, { statusCode }) => {
+    if ((statusCode !== 413 && statusCode !== 415) || raw.complete) return;
+    await new Promise<void>((resolve) => {
+      let left = DISCARDED;
+      raw.on('data', ({ length }: Buffer) => {
+        left -= length;
+        if (left < 0) resolve();
+      });
+      for (const event of ['end', 'error', 'close']) raw.once(event, () => resolve());
+      raw.resume();
+    });
+  });
+}
+
+/**
+ * Accepts only plain JSON in UTF-8. A missing body becomes `undefined`, and the route's schema
+ * decides.
+ */
+export function acceptJson(app: FastifyInstance): void {
+  // Python's urllib, `curl -d ''` and others name a type although they send nothing.
+  app.addHook('preParsing', async ({ headers }) => {
+    const { 'content-length': length = '0', 'transfer-encoding': coding } = headers;
+    if (length === '0' && coding === undefined) delete headers['content-type'];
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    (request, body: Buffer, done) => {
+      const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(
+        request.headers['content-type'] ?? '',
+      )?.[1];
+      const coding = request.headers['content-encoding'] ?? 'identity';
+      if (coding.toLowerCase() !== 'identity') {
+        const message = `Send the body without Content-Encoding: ${coding}`;
+        done(new DomainError('unsupported_media_type', message));
+      } else if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
+        done(new DomainError('unsupported_media_type', 'JSON must be encoded in UTF-8'));
+      } else if (body.length === 0) {
+        done(null, undefined);
+      } else {
+        try {
+          done(null, parse(body));
+        } catch (error) {
+          done(error as Error);
+        }
+      }
+    },
+  );
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+function parse(body: Buffer): unknown {
+  try {
+    return parseStrictly(utf8.decode(body));
+  } catch (error) {
+    if (error instanceof DomainError) throw error;
+    throw new DomainError('invalid_json', 'The body must be JSON in UTF-8');
+  }
+}

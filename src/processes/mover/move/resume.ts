@@ -1,0 +1,124 @@
+/*
+ * Continues a move: from the record of a predecessor, or on a new connection after a broken one.
+ */
+import type { DestinationFile, ResumePoint, SourceFile } from '../../../adapters/files/port.ts';
+import { createSharedCounter } from '../../../concurrency/shared-counter.ts';
+import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
+import { onSide } from '../failure.ts';
+import {
+  type Committing,
+  chunkCount,
+  decodeSums,
+  deliveredBytes,
+  type Move,
+  type MoveState,
+  type ResumeRecord,
+} from './move-state.ts';
+import { timeToPreserve } from './mtime.ts';
+
+/** The progress that outlives a connection. */
+export interface Progress {
+  state: MoveState | null;
+  destination: ResumePoint | null;
+  committing: Committing | null;
+  saves: number;
+}
+
+/** Takes over the progress that a predecessor has saved. */
+export function resumeFrom(progress: Progress, record: ResumeRecord, move: Move): void {
+  const { source, chunkSize, destination, committing } = record;
+  progress.destination = destination;
+  progress.committing = committing;
+  if (record.sums === undefined) return;
+  const sums = decodeSums(record.sums);
+  progress.state = {
+    source,
+    chunkSize,
+    sums,
+    delivered: sums.length,
+    hashed: 0,
+    hasher: move.createHasher(source.size),
+  };
+}
+
+/** Discards the progress of a predecessor, and what it wrote, if the source has changed since. */
+export async function startOverIfChanged(
+  move: Move,
+  progress: Progress,
+  source: SourceFile,
+): Promise<void> {
+  const { state } = progress;
+  const { size, version } = source.identity;
+  if (state && state.source.size === size && state.source.version === version) return;
+  state?.hasher.close();
+  if (progress.destination) {
+    const { endpoint, path } = move.destination;
+    const leftovers = {
+      transferId: move.transferId,
+      resume: progress.destination,
+      signal: move.signal,
+    };
+    // If this fails, the clean-up after the end of the transfer removes them.
+    await endpoint.removeLeftovers(path, leftovers).catch(() => undefined);
+  }
+  Object.assign(progress, { state: null, destination: null, committing: null });
+}
+
+/** Opens the destination where the progress ends, or for a new file if it cannot be resumed. */
+export async function openDestination(
+  move: Move,
+  progress: Progress,
+  source: SourceFile,
+): Promise<DestinationFile> {
+  const { transferId, claimId, overwrite, signal } = move;
+  const { size } = source.identity;
+  const resume = progress.destination;
+  const acknowledged = size > SMALL_FILE_BYTES ? createSharedCounter() : undefined;
+  const destination = await onSide('destination', () =>
+    move.destination.endpoint.openDestination(move.destination.path, {
+      transferId,
+      claimId,
+      size,
+      overwrite,
+      resume,
+      content: resume ? undefined : source.content,
+      modifiedAt: timeToPreserve(move, source) ?? undefined,
+      acknowledged,
+      signal,
+    }),
+  );
+  if (!resumeState(progress, destination)) {
+    progress.state?.hasher.close();
+    const { chunkSize, resumedFrom } = destination;
+    progress.state = {
+      source: source.identity,
+      chunkSize,
+      sums: [],
+      delivered: !resume && resumedFrom >= size ? Math.ceil(size / chunkSize) : 0,
+      hashed: 0,
+      hasher: move.createHasher(size),
+    };
+    progress.committing = null;
+  }
+  const resumed = resume ? deliveredBytes(progress.state as MoveState) : 0;
+  move.meter.start(size, resumed, acknowledged);
+  return destination;
+}
+
+/** Adjusts the state to what the destination really has. Returns false if it cannot be resumed. */
+function resumeState(progress: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
+  const { state } = progress;
+  if (!state || state.chunkSize !== chunkSize) return false;
+  const chunks = chunkCount(state);
+  const present = resumedFrom >= state.source.size ? chunks : Math.floor(resumedFrom / chunkSize);
+  state.delivered = Math.min(state.delivered, present);
+  if (!progress.committing) return true;
+  if (state.delivered === chunks) {
+    // All chunks were read and hashed before. Only the commit is left.
+    state.hashed = chunks;
+    return true;
+  }
+  // The destination lost the end of the file.
+  progress.committing = null;
+  return true;
+}

@@ -1,3 +1,0 @@
-import { describeEndpointValues, NASTY } from './endpoint-values.ts';
-
-describeEndpointValues(NASTY);

@@ -1,3 +1,0 @@
-import { describeEndpointValues, FEW } from './endpoint-values.ts';
-
-describeEndpointValues(FEW);

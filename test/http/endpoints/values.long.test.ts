@@ -1,0 +1,3 @@
+import { describeEndpointValues, NASTY } from './values.ts';
+
+describeEndpointValues(NASTY);

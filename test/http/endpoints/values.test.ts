@@ -1,0 +1,3 @@
+import { describeEndpointValues, FEW } from './values.ts';
+
+describeEndpointValues(FEW);
