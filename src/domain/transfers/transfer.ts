@@ -219,25 +219,25 @@ export function evolveTransfer(state: TransferState, event: Event): TransferStat
       const first_started_at = facts.first_started_at ?? started_at;
       return {
         status: 'in_progress',
+        facts: { ...facts, first_started_at, error: null },
         claim_id,
         started_at,
-        facts: { ...facts, first_started_at, error: null },
       };
     }
     case 'transfer.completed': {
       const { size_bytes, speed_bps, ...outcome } = event.data;
       return {
         status: 'completed',
-        ...outcome,
         facts: { ...facts, size_bytes, speed_bps, transferred_bytes: size_bytes, error: null },
+        ...outcome,
       };
     }
     case 'transfer.failed': {
       const { failed_at, ...outcome } = event.data;
-      return { status: 'failed', failed_at, facts: { ...facts, ...outcome } };
+      return { status: 'failed', facts: { ...facts, ...outcome }, failed_at };
     }
     case 'transfer.cancelled':
-      return { status: 'cancelled', cancelled_at: event.data.cancelled_at, facts };
+      return { status: 'cancelled', facts, cancelled_at: event.data.cancelled_at };
     case 'transfer.priority_changed':
       return { ...state, facts: { ...facts, priority: event.data.priority } };
     case 'transfer.marker_written':
@@ -261,27 +261,30 @@ function created(data: TransferCreated): TransferState {
     retry_count: 0,
     lost_in_a_row: 0,
   };
+  const { retry_of, batch_id } = data;
+  // First, and the facts first in each state: the read model looks for both in the text of a row.
+  const links = batch_id === undefined ? { retry_of } : { retry_of, batch_id };
   return {
     status: 'pending',
-    facts: { ...data, ...nothingYet, first_started_at: null, error: null },
+    facts: { ...links, ...data, ...nothingYet, first_started_at: null, error: null },
   };
 }
 
 function queued(facts: TransferFacts, data: TransferQueued): TransferState {
-  if (data.reason === 'admitted') return { status: 'queued', not_before: null, facts };
+  if (data.reason === 'admitted') return { status: 'queued', facts, not_before: null };
   const { transferred_bytes, size_bytes, speed_bps } = data;
   const figures = { transferred_bytes, size_bytes, speed_bps };
   if (data.reason === 'mover_lost') {
     return {
       status: 'queued',
-      not_before: null,
       facts: { ...facts, ...figures, lost_in_a_row: data.lost_in_a_row },
+      not_before: null,
     };
   }
   const { attempt, error, not_before } = data;
   return {
     status: 'queued',
-    not_before,
     facts: { ...facts, ...figures, retry_count: attempt, lost_in_a_row: 0, error },
+    not_before,
   };
 }

@@ -4,8 +4,9 @@
  *
  * A condition holds for all rows that have a value, and for few others. It looks at the status or
  * at the text of the state: otherwise Postgres would parse each row that is written or put into an
- * index. It has no parameter, so that a plan for any values can use the index. The tables of an
- * older version can answer both, too.
+ * index. What it finds is near the start of that text, because `strpos` counts the characters up to
+ * there: 5 µs at the end of a state. It has no parameter, so that a plan for any values can use the
+ * index. The tables of an older version can answer both, too.
  */
 import type { Queryable } from '../../adapters/postgres/connect.ts';
 

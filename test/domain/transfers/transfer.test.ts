@@ -443,6 +443,18 @@ describe('evolve', () => {
     expect([...new Set(followers)]).toEqual(expected[status]);
   });
 
+  it.each(STATUSES.filter((status) => status !== 'none'))(
+    'begins the text of a transfer that is %s with what the read model looks for in it',
+    (status) => {
+      const [, ...later] = HISTORIES[status];
+      const data = { ...transferCreated(), batch_id: 'bat_1' };
+      const text = JSON.stringify(
+        stateAfter(transferDecider, [{ type: 'transfer.created', data }, ...later]),
+      );
+      expect(text.slice(0, 80)).toContain('"retry_of":null,"batch_id":"bat_1"');
+    },
+  );
+
   it('never throws, whatever was stored', () => {
     const types = [...every.map(({ type }) => type), 'constructor', 'key.created'];
     const data = fc.oneof(
