@@ -1,4 +1,3 @@
-import ssh2 from 'ssh2';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ENDPOINT_CREDENTIALS } from '../../src/adapters/vault.ts';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
@@ -18,13 +17,10 @@ import { newId } from '../../src/domain/ids.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
 import { describeWithPostgres } from '../support/postgres.ts';
+import { newEncryptedKey } from '../support/ssh-keys.ts';
 
 const HOST_KEY = `SHA256:${'a'.repeat(43)}`;
-const { private: PRIVATE_KEY } = ssh2.utils.generateKeyPairSync('ed25519', {
-  passphrase: 'phrase',
-  cipher: 'aes256-ctr',
-  rounds: 1,
-});
+const { private: PRIVATE_KEY } = newEncryptedKey('phrase');
 
 describeWithPostgres('endpoints', () => {
   let installation: TestInstallation;

@@ -1,6 +1,5 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import ssh2 from 'ssh2';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { newHostKey } from '../../../src/dev/sftp-server.ts';
@@ -9,6 +8,7 @@ import { type Answer, type Ask, startApi, type TestApi } from '../../support/api
 import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint } from '../../support/endpoints.ts';
 import { freePort } from '../../support/free-port.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
+import { newEncryptedKey } from '../../support/ssh-keys.ts';
 
 const CANARY = 'canary-5f1d0c';
 const SFTP = { protocol: 'sftp', host: 'files.example.com', username: 'me', password: CANARY };
@@ -350,11 +350,7 @@ describeWithPostgres('/v1/endpoints', () => {
     const CANNOT_BE_READ =
       /^must be a private key in the format of OpenSSH, PEM .* cannot be read$/;
     const key = newHostKey();
-    const { public: publicKey, private: encrypted } = ssh2.utils.generateKeyPairSync('ed25519', {
-      passphrase: CANARY,
-      cipher: 'aes256-ctr',
-      rounds: 1,
-    });
+    const { public: publicKey, private: encrypted } = newEncryptedKey(CANARY);
     let saves = 0;
     const pkcs8 = generateKeyPairSync('ed25519').privateKey.export({
       type: 'pkcs8',
