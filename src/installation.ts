@@ -8,6 +8,7 @@ import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
+import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
@@ -68,8 +69,8 @@ export interface Installation {
 
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
- * the vault and the log. Throws EmbeddedPostgresError, MigrationError, MasterKeyError,
- * EventStoreUnavailable, EventStoreUnusable, or the driver's error if Postgres is unreachable.
+ * the vault and the log. Throws EmbeddedPostgresError, NoOwnSessions, MigrationError,
+ * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
@@ -88,6 +89,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     });
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
+    if (config.databaseUrl !== null) await requireOwnSessions(pools);
     await migrate(patient);
     const keys = await loadMasterKeys({
       setting: config.masterKey,

@@ -4,6 +4,7 @@ import { FileError } from '../adapters/files/port.ts';
 import { MasterKeyError } from '../adapters/master-key.ts';
 import { EmbeddedPostgresError } from '../adapters/postgres/embedded.ts';
 import { MigrationError } from '../adapters/postgres/migrate.ts';
+import { NoOwnSessions } from '../adapters/postgres/own-sessions.ts';
 import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
@@ -49,7 +50,11 @@ export function failureOf(error: unknown): Failure {
     return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };
   if (error instanceof DomainError)
     return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
-  if (error instanceof ConfigError || error instanceof MasterKeyError)
+  if (
+    error instanceof ConfigError ||
+    error instanceof MasterKeyError ||
+    error instanceof NoOwnSessions
+  )
     return { exitCode: EXIT.invalid, message: error.message };
   if (error instanceof FileError) {
     const exitCode = isNetworkFailure(error.code) ? EXIT.unavailable : EXIT.failed;

@@ -1,11 +1,9 @@
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
-import { startProcess } from './server-process.ts';
+import { accepts, startProcess } from './server-process.ts';
 
 /** Real proxies: tinyproxy for HTTP, microsocks for SOCKS5. */
 const PROGRAMS = { http: '/usr/bin/tinyproxy', socks5: '/usr/bin/microsocks' } as const;
@@ -72,16 +70,4 @@ export async function startProxy(
     };
   }
   throw new Error(`${PROGRAMS[type]} does not start`);
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }
