@@ -69,7 +69,7 @@ export interface Installation {
 
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
- * the vault and the log. Throws EmbeddedPostgresError, NoOwnSessions, MigrationError,
+ * the vault and the log. Throws EmbeddedPostgresError, DatabaseUrlError, MigrationError,
  * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {

@@ -2,9 +2,9 @@ import { CommanderError } from 'commander';
 import { EventStoreUnavailable, EventStoreUnusable } from '../adapters/event-store/port.ts';
 import { FileError } from '../adapters/files/port.ts';
 import { MasterKeyError } from '../adapters/master-key.ts';
+import { DatabaseUrlError } from '../adapters/postgres/database-url.ts';
 import { EmbeddedPostgresError } from '../adapters/postgres/embedded.ts';
 import { MigrationError } from '../adapters/postgres/migrate.ts';
-import { NoOwnSessions } from '../adapters/postgres/own-sessions.ts';
 import { VaultError } from '../adapters/vault.ts';
 import { ConfigError } from '../config.ts';
 import { DomainError, type DomainErrorCode } from '../domain/errors.ts';
@@ -53,7 +53,7 @@ export function failureOf(error: unknown): Failure {
   if (
     error instanceof ConfigError ||
     error instanceof MasterKeyError ||
-    error instanceof NoOwnSessions
+    error instanceof DatabaseUrlError
   )
     return { exitCode: EXIT.invalid, message: error.message };
   if (error instanceof FileError) {

@@ -1,5 +1,6 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
+import { readTls } from './database-url.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
@@ -59,7 +60,8 @@ const timestamptz = {
 };
 
 /**
- * Opens a pool. The first query opens the first connection.
+ * Opens a pool. The first query opens the first connection. Throws DatabaseUrlError if the URL says
+ * about TLS what has no meaning.
  *
  * - `bigint` columns are JavaScript bigints.
  * - `timestamptz` columns are ISO 8601 strings in UTC with milliseconds,
@@ -82,8 +84,10 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   const notInTheDriversTypes = {
     answer_timeout: answerWithinMs === null ? null : answerWithinMs / 1_000,
   };
-  const sql = postgres(url, {
+  const { url: address, tls } = readTls(url);
+  const sql = postgres(address, {
     ...notInTheDriversTypes,
+    ssl: tls,
     max,
     connect_timeout: 10,
     backoff: (failures) => reconnectDelayMs(failures) / 1_000,

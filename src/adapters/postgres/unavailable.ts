@@ -6,10 +6,22 @@
 const UNAVAILABLE =
   /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOENT$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_AGAIN$|08|25006$|25P0[34]|53|57P)/;
 
+/** Codes of Node for a certificate of the server that is not accepted. */
+const CERTIFICATE = /^(CERT_|UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|ERR_TLS_CERT_)/;
+
+/** Returns whether the certificate of the server was not accepted. */
+export function isCertificateFault(error: unknown): boolean {
+  return CERTIFICATE.test(codeOf(error));
+}
+
 /**
  * Returns whether Postgres was unreachable, out of resources or read-only. The same call may
  * succeed in a moment.
  */
 export function isPostgresUnavailable(error: unknown): boolean {
-  return UNAVAILABLE.test(String((error as { code?: unknown } | null)?.code ?? ''));
+  return UNAVAILABLE.test(codeOf(error)) || isCertificateFault(error);
+}
+
+function codeOf(error: unknown): string {
+  return String((error as { code?: unknown } | null)?.code ?? '');
 }

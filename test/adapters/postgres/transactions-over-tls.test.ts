@@ -1,41 +1,18 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
 import { expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { createCertificates } from '../../support/certificates.ts';
 import { createTestDatabase, describeWithPostgres } from '../../support/postgres.ts';
-
-// Adds TLS to a Postgres. In a thread, because the test blocks its own.
-const TLS_PROXY = `
-  const { connect, createServer } = require('node:net');
-  const { createSecureContext, TLSSocket } = require('node:tls');
-  const { parentPort, workerData } = require('node:worker_threads');
-  const secureContext = createSecureContext(workerData.certificate);
-  const server = createServer((socket) => socket.once('data', () => {
-    // The answer to the request for TLS.
-    socket.write('S');
-    const client = new TLSSocket(socket, { isServer: true, secureContext });
-    const upstream = connect(workerData.target);
-    for (const each of [socket, client, upstream]) each.on('error', () => {});
-    client.pipe(upstream).pipe(client);
-  }));
-  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
-`;
+import { addTls } from '../../support/postgres-over-tls.ts';
 
 describeWithPostgres('a transaction over TLS', () => {
   it('gets no statement of others if its answer overtakes the end of a write', async () => {
     const database = await createTestDatabase();
     onTestFinished(() => database.drop());
     const { valid } = await createCertificates();
-    const url = new URL(database.url);
-    const target = { host: url.hostname, port: Number(url.port) };
-    const proxy = new Worker(TLS_PROXY, { eval: true, workerData: { certificate: valid, target } });
-    onTestFinished(async () => void (await proxy.terminate()));
-    const [port] = await once(proxy, 'message');
-    url.host = `127.0.0.1:${port}`;
-    url.searchParams.set('sslmode', 'require');
-    const sql = connect(url.href, { max: 1 });
+    const server = await addTls(database.url, valid);
+    onTestFinished(() => server.stop());
+    const sql = connect(`${server.url}?sslmode=require`, { max: 1 });
     onTestFinished(() => sql.end({ timeout: 1 }));
 
     await sql`create table public.written (part text)`;

@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { connect } from '../../../src/adapters/postgres/connect.ts';
+import { DatabaseUrlError, readTls } from '../../../src/adapters/postgres/database-url.ts';
+import { requireOwnSessions } from '../../../src/adapters/postgres/own-sessions.ts';
+import { createCertificates, type TestCertificates } from '../../support/certificates.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres.ts';
+import { addTls } from '../../support/postgres-over-tls.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'waybill-database-url-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('the URL of Postgres', () => {
+  const ADDRESS = 'postgres://me:a%3Fb@[::1]:5432,db.example/waybill';
+
+  it('keeps what the driver and the server read', () => {
+    const rest = 'target_session_attrs=read-write&options=-c+geqo%3Doff';
+    expect(readTls(`${ADDRESS}?sslmode=require&${rest}`)).toEqual({
+      url: `${ADDRESS}?${rest}`,
+      tls: { rejectUnauthorized: false },
+    });
+  });
+
+  it.each([
+    ['', false],
+    ['?sslmode=disable', false],
+    ['?sslmode=allow', 'prefer'],
+    ['?sslmode=prefer', 'prefer'],
+    ['?sslrootcert=system', expect.objectContaining({ rejectUnauthorized: true })],
+    ['?sslmode=verify-full', expect.objectContaining({ rejectUnauthorized: true })],
+  ])('says with "%s" how connections use TLS', (query, tls) => {
+    expect(readTls(ADDRESS + query)).toEqual({ url: ADDRESS, tls });
+  });
+
+  it.each([
+    ['sslmode=on', /unknown sslmode: use one of disable, .*verify-full/],
+    ['sslmode=prefer&sslrootcert=ca.pem', /without effect: add sslmode=verify-full/],
+    ['sslmode=require&sslcert=client.pem', /needs both sslcert and sslkey/],
+    ['sslmode=verify-ca&sslrootcert=/none.pem', /file in sslrootcert that cannot be read: ENOENT/],
+  ])('is rejected with %s', (query, message) => {
+    const rejected = () => connect(`${ADDRESS}?${query}`);
+    expect(rejected).toThrow(DatabaseUrlError);
+    expect(rejected).toThrow(message);
+  });
+});
+
+describeWithPostgres('a connection over TLS', () => {
+  let database: TestDatabase;
+  let certificates: TestCertificates;
+  let ca: string;
+  beforeAll(async () => {
+    [database, certificates] = await Promise.all([createTestDatabase(), createCertificates()]);
+    ca = file('ca.pem', certificates.caPem);
+  });
+  afterAll(() => database?.drop());
+
+  let stop = async () => {};
+  afterEach(() => stop());
+
+  function file(name: string, text: string): string {
+    const path = join(folder, name);
+    writeFileSync(path, text);
+    return path;
+  }
+
+  /** Returns `connected`, or why it was not. */
+  async function outcome(
+    certificate: Exclude<keyof TestCertificates, 'caPem'>,
+    parameters: Record<string, string>,
+    clientCa?: string,
+  ): Promise<string> {
+    const server = await addTls(database.url, certificates[certificate], clientCa);
+    stop = server.stop;
+    const sql = connect(`${server.url}?${new URLSearchParams(parameters)}`, { max: 1 });
+    onTestFinished(() => sql.end({ timeout: 1 }));
+    return requireOwnSessions([sql]).then(
+      () => 'connected',
+      (error: Error) => `${error.name}: ${error.message}`,
+    );
+  }
+
+  const NOT_ACCEPTED = /^DatabaseUrlError: The certificate of Postgres is not accepted: /;
+
+  it.each([
+    ['valid', 'require', false, /^connected$/],
+    ['untrusted', 'require', false, /^connected$/],
+    ['untrusted', 'require', true, NOT_ACCEPTED],
+    ['valid', 'verify-full', false, NOT_ACCEPTED],
+    ['valid', 'verify-full', true, /^connected$/],
+    ['otherName', 'verify-full', true, NOT_ACCEPTED],
+    ['otherName', 'verify-ca', true, /^connected$/],
+    ['expired', 'verify-ca', true, NOT_ACCEPTED],
+  ] as const)('to a server that is %s, with sslmode=%s, own authority: %s', async (...row) => {
+    const [certificate, sslmode, own, expected] = row;
+    const parameters = { sslmode, ...(own ? { sslrootcert: ca } : {}) };
+    expect(await outcome(certificate, parameters)).toMatch(expected);
+  });
+
+  it('shows a certificate of the client', async () => {
+    const trusted = { sslmode: 'verify-full', sslrootcert: ca };
+    const { cert, key } = certificates.valid;
+    const own = { sslcert: file('client.pem', cert), sslkey: file('client.key', key) };
+    expect(await outcome('valid', { ...trusted, ...own }, certificates.caPem)).toBe('connected');
+    await stop();
+    expect(await outcome('valid', trusted, certificates.caPem)).not.toBe('connected');
+  });
+});
