@@ -13,6 +13,7 @@ import type { JobRecorder } from '../dispatch/consumer.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { untilAnswered } from '../until-answered.ts';
 import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
@@ -34,7 +35,6 @@ import {
   targetsOf,
   version,
 } from './targets.ts';
-import { untilAnswered } from './until-answered.ts';
 
 export interface AttemptDeps {
   store: EventStore;
