@@ -6,9 +6,9 @@ import { isId } from '../domain/ids.ts';
 import { DEFAULT_ACCOUNT, LIFETIME, SCOPES } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { type Key, listKeys } from '../projections/catalog/queries.ts';
-import { print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 
 interface CreateOptions {
   name: string;

@@ -20,9 +20,9 @@ import { PROCESS_ROLES } from '../process-roles.ts';
 import { findTransfer } from '../processes/live/queries.ts';
 import { type Service, startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
-import { bytes, print } from './output.ts';
-import { createLogger, operator, readConfig } from './session.ts';
-import { terminal } from './terminal.ts';
+import { bytes, print } from './program/output.ts';
+import { createLogger, operator, readConfig } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 import { follow } from './watch.ts';
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');

@@ -17,9 +17,9 @@ import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/de
 import { getDelivery, listDeliveries } from '../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
-import { note, print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
 const ACCOUNT = ['--account <account>', 'the account of the webhooks', DEFAULT_ACCOUNT] as const;
