@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
 import { createKey, revokeKey } from '../commands/keys.ts';
 import { keyRequest } from '../contract/keys.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
-import { DEFAULT_ACCOUNT, LIFETIME, SCOPES } from '../domain/key.ts';
+import { LIFETIME } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
+import { SCOPES } from '../domain/scope.ts';
 import { type Key, listKeys } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './program/output.ts';
 import { commaSeparated, parseRequest } from './program/parse.ts';

@@ -13,8 +13,8 @@ import {
   transferBody,
 } from '../dev/demo.ts';
 import { type DemoState, loadDemoState, saveDemoState } from '../dev/demo-state.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { PROCESS_ROLES } from '../process-roles.ts';
 import { findTransfer } from '../processes/live/queries.ts';

@@ -8,9 +8,9 @@ import {
 } from '../contract/webhooks/deliveries.ts';
 import { webhookRequest } from '../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../contract/webhooks/views.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
 import type { Installation } from '../installation.ts';
 import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/deliveries.ts';
