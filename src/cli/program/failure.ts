@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import { EventStoreUnavailable, EventStoreUnusable } from '../../adapters/event-store/port.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import { MasterKeyError } from '../../adapters/master-key.ts';
-import { EmbeddedPostgresError } from '../../adapters/postgres/embedded.ts';
+import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/embedded.ts';
 import { MigrationError } from '../../adapters/postgres/migrate.ts';
 import { NoOwnSessions } from '../../adapters/postgres/own-sessions.ts';
 import { VaultError } from '../../adapters/vault.ts';
