@@ -1,8 +1,8 @@
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { INDEXED } from '../src/installation.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
-import type { TransferFilter } from '../src/projections/transfers/filter.ts';
-import { listTransfers, type Page } from '../src/projections/transfers/queries.ts';
+import type { Page, TransferFilter } from '../src/projections/transfers/filter.ts';
+import { listTransfers } from '../src/projections/transfers/queries.ts';
 import { summarizeTransfers } from '../src/projections/transfers/summary.ts';
 import type { Bench } from './support/bench.ts';
 import { startPostgres } from './support/postgres.ts';

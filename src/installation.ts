@@ -5,7 +5,7 @@ import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
-import { startEmbeddedPostgres } from './adapters/postgres/embedded.ts';
+import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
 import { migrate } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
@@ -174,7 +174,7 @@ export async function openStore(
   const prefix = config.streamPrefix;
   if (config.eventStore === null) return createPostgresLog({ sql, prefix });
   // Loaded only if it is used: it would add 0.1 s to every command.
-  const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb.ts');
+  const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb/log.ts');
   return createEventStoreDb({ ...config.eventStore, prefix });
 }
 

@@ -1,5 +1,5 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesWithLongTests } from '../scripts/long-tests.ts';
 import { SHORTEST_HOURS } from '../src/cli/retention.ts';
@@ -68,6 +68,30 @@ describe('CONTRIBUTING.md', () => {
     expect(listed.map(([file]) => file)).toEqual(
       filesWithLongTests().map((file) => `\`${file.slice('test/'.length, -'.test.ts'.length)}\``),
     );
+  });
+});
+
+describe('docs/architecture.md', () => {
+  const text = textOf('docs/architecture.md');
+
+  it('names existing files, also without their folder', () => {
+    const files = globSync('{src,test,scripts,bench}/**/*.*', { cwd: ROOT });
+    const names = new Set(files.map((file) => basename(file)));
+    const named = [...text.matchAll(/`([\w-]+\.(?:tsx?|sql))`/g)].map(([, name]) => name as string);
+    expect(named.filter((name) => !names.has(name))).toEqual([]);
+  });
+
+  it('names functions, types and constants that are in their files', () => {
+    const places = text.matchAll(
+      /((?:`\w+`(?:, | and | or )?)+)(?: \([^)]*\))? (?:in|of) `((?:src|test|scripts)\/[\w./-]+\.tsx?)`/g,
+    );
+    const missing = [...places].flatMap(([, names = '', file = '']) =>
+      [...names.matchAll(/`(\w+)`/g)]
+        .map(([, name = '']) => name)
+        .filter((name) => !new RegExp(`\\b${name}\\b`).test(textOf(file)))
+        .map((name) => `${name} in ${file}`),
+    );
+    expect(missing).toEqual([]);
   });
 });
 

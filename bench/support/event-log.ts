@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb/log.ts';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';

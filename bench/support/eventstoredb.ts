@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { END, EventStoreDBClient, jsonEvent, streamNameFilter } from '@eventstore/db-client';
-import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb/log.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { type Appender, newEvent } from './appends.ts';
 import type { Bench } from './bench.ts';

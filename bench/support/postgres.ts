@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pino from 'pino';
 import { connect } from '../../src/adapters/postgres/connect.ts';
-import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
+import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded/embedded.ts';
 import type { Bench } from './bench.ts';
 import { cpuSeconds } from './usage.ts';
 

@@ -9,12 +9,12 @@ import type { Fault } from '../processes/verification/fault.ts';
 import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../processes/verification/saved-state.ts';
 import { type Verdict, verifyLog } from '../processes/verification/verify-log.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printJson } from './output.ts';
-import { createProgressBar } from './progress.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, print, printJson } from './program/output.ts';
+import { createProgressBar } from './program/progress.ts';
+import { withInstallation } from './program/session.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 import { readPublicKeys } from './public-keys.ts';
-import { withInstallation } from './session.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
 
 const SAVE_EVERY_MS = 15_000;
 /** A signed note is far smaller; exports of the log are larger. */

@@ -6,11 +6,11 @@ import { AUDIT_KINDS } from '../domain/audit.ts';
 import type { Installation } from '../installation.ts';
 import { eachAuditEvent, listAuditEvents } from '../projections/audit/queries.ts';
 import { readLogFrom } from '../projections/read-log.ts';
-import { given, recordAccess } from './access.ts';
 import { addVerifyCommand } from './audit-verify.ts';
-import { note, printJson, printTable, write } from './output.ts';
-import { parseRequest } from './parse.ts';
-import { withInstallation } from './session.ts';
+import { given, recordAccess } from './program/access.ts';
+import { note, printJson, printTable, write } from './program/output.ts';
+import { parseRequest } from './program/parse.ts';
+import { withInstallation } from './program/session.ts';
 
 export function addAuditCommands(program: Command): void {
   const audit = program

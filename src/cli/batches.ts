@@ -11,12 +11,12 @@ import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../processes/batches/changes.ts';
 import { findBatch, listBatches, listRejected } from '../projections/batches/queries.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, keyValue, parseRequest, readJson } from './parse.ts';
-import { createProgressBar } from './progress.ts';
-import { operator, withInstallation } from './session.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
+import { EXIT, type ExitCode } from './program/exit-codes.ts';
+import { bytes, note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, keyValue, parseRequest, readJson } from './program/parse.ts';
+import { createProgressBar } from './program/progress.ts';
+import { operator, withInstallation } from './program/session.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,

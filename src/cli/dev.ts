@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { untilStopped } from './session.ts';
+import { untilStopped } from './program/session.ts';
 
 export function addDevCommand(program: Command): void {
   program

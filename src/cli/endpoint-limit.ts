@@ -10,9 +10,9 @@ import {
 import type { Endpoint } from '../domain/endpoints/endpoint.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
 import type { Installation } from '../installation.ts';
-import { print, printJson } from './output.ts';
-import { parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { print, printJson } from './program/output.ts';
+import { parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 
 type Find = (installation: Installation, name: string) => Promise<Endpoint>;
 

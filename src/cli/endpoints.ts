@@ -36,11 +36,11 @@ import {
 } from '../processes/endpoints/endpoint-test.ts';
 import { listEndpoints } from '../projections/catalog/queries.ts';
 import { addLimitCommand } from './endpoint-limit.ts';
-import { EXIT } from './exit-codes.ts';
-import { createPrintQueue, note, print, printJson, printTable } from './output.ts';
-import { parseRequest, readJson } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { createPrintQueue, note, print, printJson, printTable } from './program/output.ts';
+import { parseRequest, readJson } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 
 interface Json {
   json?: boolean;

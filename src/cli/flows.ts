@@ -11,11 +11,11 @@ import type { Installation } from '../installation.ts';
 import { dryRun } from '../processes/flows/dry-run.ts';
 import { showFlow, showFlows } from '../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../projections/flows/queries.ts';
-import { EXIT } from './exit-codes.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, keyValue, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { bytes, note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, keyValue, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,

@@ -7,10 +7,10 @@ import type { StoredEvent } from '../domain/events/event.ts';
 import { eventsUntil, stateAsOf, stateOf } from '../domain/transfers/history.ts';
 import type { Transfer } from '../domain/transfers/transfer.ts';
 import { readAnyHistory } from '../projections/transfers/history.ts';
-import { recordAccess } from './access.ts';
-import { print, printJson, printTable } from './output.ts';
-import { parseRequest } from './parse.ts';
-import { withInstallation } from './session.ts';
+import { recordAccess } from './program/access.ts';
+import { print, printJson, printTable } from './program/output.ts';
+import { parseRequest } from './program/parse.ts';
+import { withInstallation } from './program/session.ts';
 import { printTransfer } from './transfers.ts';
 
 interface HistoryOptions {

@@ -1,14 +1,16 @@
 import type { Command } from 'commander';
 import { createKey, revokeKey } from '../commands/keys.ts';
-import { keyRequest } from '../contract/keys.ts';
+import { keyRequest, toKey } from '../contract/keys.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
-import { DEFAULT_ACCOUNT, LIFETIME, SCOPES } from '../domain/key.ts';
+import { LIFETIME } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
+import { SCOPES } from '../domain/scope.ts';
 import { type Key, listKeys } from '../projections/catalog/queries.ts';
-import { print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 
 interface CreateOptions {
   name: string;
@@ -70,7 +72,7 @@ export function addKeyCommands(program: Command): void {
     .option('--json', 'one JSON line a key')
     .action(async ({ json }: { json?: boolean }) => {
       const all = await withInstallation(({ sql }) => listKeys(sql));
-      if (json) for (const key of all) await printJson(shown(key));
+      if (json) for (const key of all) await printJson(toKey(key));
       else await printKeys(all);
     });
 
@@ -89,30 +91,6 @@ export function addKeyCommands(program: Command): void {
       if (json) await printJson({ id, status: 'revoked' });
       else await print(`${id} is revoked`);
     });
-}
-
-function shown({
-  key_id,
-  name,
-  account_id,
-  scopes,
-  role,
-  last_four,
-  created_at,
-  expires_at,
-  revoked_at,
-}: Key) {
-  return {
-    id: key_id,
-    name,
-    account: account_id,
-    scopes,
-    role: role ?? null,
-    last_four,
-    created_at,
-    expires_at,
-    revoked_at,
-  };
 }
 
 function printKeys(keys: Key[]): Promise<void> {

@@ -7,11 +7,11 @@ import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';
 import { copyLog } from '../processes/log-copy/copy-log.ts';
 import { followCopy } from '../processes/log-copy/follow-copy.ts';
-import { recordAccess } from './access.ts';
-import { note, print, printJson } from './output.ts';
-import { createProgressBar } from './progress.ts';
-import { withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
+import { recordAccess } from './program/access.ts';
+import { note, print, printJson } from './program/output.ts';
+import { createProgressBar } from './program/progress.ts';
+import { withInstallation } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 
 const EMBEDDED = 'embedded';
 

@@ -5,8 +5,8 @@ import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { listSigningKeys } from '../projections/proof/queries.ts';
 import { addLogCopyCommand } from './log-copy.ts';
-import { note, print, printFacts, printJson, write } from './output.ts';
-import { operator, withInstallation } from './session.ts';
+import { note, print, printFacts, printJson, write } from './program/output.ts';
+import { operator, withInstallation } from './program/session.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
 interface Json {

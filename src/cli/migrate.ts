@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { print } from './output.ts';
-import { withInstallation } from './session.ts';
+import { print } from './program/output.ts';
+import { withInstallation } from './program/session.ts';
 
 export function addMigrateCommand(program: Command): void {
   program

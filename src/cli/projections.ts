@@ -5,18 +5,14 @@ import { rebuildDispatch } from '../processes/dispatch/consumer.ts';
 import { rebuildOutbox } from '../processes/webhooks/outbox.ts';
 import { listCheckpoints } from '../projections/checkpoint.ts';
 import { PROJECTIONS } from '../projections/read-models.ts';
-import {
-  type Comparison,
-  type RebuildProgress,
-  rebuildProjection,
-  verifyProjection,
-} from '../projections/rebuild/rebuild.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
-import { failureOf } from './failure.ts';
-import { createPrintQueue, note, print, printJson, printTable, seconds } from './output.ts';
-import { createProgressBar } from './progress.ts';
-import { withInstallation } from './session.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
+import { rebuildProjection, verifyProjection } from '../projections/rebuild/rebuild.ts';
+import type { Comparison, RebuildProgress } from '../projections/rebuild/shadow.ts';
+import { EXIT, type ExitCode } from './program/exit-codes.ts';
+import { failureOf } from './program/failure.ts';
+import { createPrintQueue, note, print, printJson, printTable, seconds } from './program/output.ts';
+import { createProgressBar } from './program/progress.ts';
+import { withInstallation } from './program/session.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 
 const NAMES = Object.keys(PROJECTIONS) as ProjectionName[];
 

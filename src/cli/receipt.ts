@@ -7,13 +7,13 @@ import { type Receipt, verifyReceipt } from '../domain/proof/receipt.ts';
 import type { TransferEvent } from '../domain/transfers/transfer.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/proof/receipts.ts';
-import { recordAccess } from './access.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printFacts, printJson, write } from './output.ts';
-import { parseRequest } from './parse.ts';
+import { recordAccess } from './program/access.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, print, printFacts, printJson, write } from './program/output.ts';
+import { parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 import { readPublicKeys } from './public-keys.ts';
-import { operator, withInstallation } from './session.ts';
-import { terminal } from './terminal.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
 export function addReceiptCommands(program: Command): void {

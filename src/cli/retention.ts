@@ -6,9 +6,9 @@ import { DomainError } from '../domain/errors.ts';
 import { IDEMPOTENCY_HOURS } from '../domain/idempotency.ts';
 import type { Installation } from '../installation.ts';
 import { type RetentionResult, runRetention } from '../processes/retention/run-retention.ts';
-import { given, recordAccess } from './access.ts';
-import { note, print, printJson } from './output.ts';
-import { operator, withInstallation } from './session.ts';
+import { given, recordAccess } from './program/access.ts';
+import { note, print, printJson } from './program/output.ts';
+import { operator, withInstallation } from './program/session.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
 /**

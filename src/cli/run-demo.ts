@@ -13,16 +13,16 @@ import {
   transferBody,
 } from '../dev/demo.ts';
 import { type DemoState, loadDemoState, saveDemoState } from '../dev/demo-state.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { type Installation, openInstallation } from '../installation.ts';
 import { PROCESS_ROLES } from '../process-roles.ts';
 import { findTransfer } from '../processes/live/queries.ts';
 import { type Service, startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
-import { bytes, print } from './output.ts';
-import { createLogger, operator, readConfig } from './session.ts';
-import { terminal } from './terminal.ts';
+import { bytes, print } from './program/output.ts';
+import { createLogger, operator, readConfig } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 import { follow } from './watch.ts';
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');

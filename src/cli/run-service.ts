@@ -3,8 +3,8 @@ import { openInstallation } from '../installation.ts';
 import type { ProcessRole } from '../process-roles.ts';
 import { startService } from '../service.ts';
 import { createStartUp } from '../start-up.ts';
-import { readConfig } from './session.ts';
-import { stdoutLog } from './stdout-log.ts';
+import { readConfig } from './program/session.ts';
+import { stdoutLog } from './program/stdout-log.ts';
 
 /** Runs these roles in this process until the signal aborts. Throws what ends the service. */
 export async function runService(roles: ProcessRole[], stop: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { PROCESS_ROLES, type ProcessRole } from '../process-roles.ts';
-import { commaSeparated } from './parse.ts';
-import { untilStopped } from './session.ts';
+import { commaSeparated } from './program/parse.ts';
+import { untilStopped } from './program/session.ts';
 
 export function addServeCommand(program: Command): void {
   program

@@ -10,11 +10,11 @@ import { CHANGES } from '../domain/transfers/decider.ts';
 import { PRIORITIES, type Transfer } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { findChangeable } from '../projections/transfers/changeable.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printJson, printTable } from './output.ts';
-import { commaSeparated, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, print, printJson, printTable } from './program/output.ts';
+import { commaSeparated, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 import {
   ACCOUNT_OPTION,
   type Common,

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../contract/transfers/requests.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES } from '../domain/transfers/transfer.ts';
 

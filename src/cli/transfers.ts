@@ -15,10 +15,10 @@ import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { throwNotFound } from '../projections/retention/removed-transfers.ts';
 import { readHistory } from '../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfers/queries.ts';
-import { given, recordAccess } from './access.ts';
-import { bytes, note, print, printFacts, printJson, printTable, write } from './output.ts';
-import { keyValue, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { given, recordAccess } from './program/access.ts';
+import { bytes, note, print, printFacts, printJson, printTable, write } from './program/output.ts';
+import { keyValue, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 import { addTransferChanges, printCreated } from './transfer-changes.ts';
 import {
   ACCOUNT_OPTION,

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { print, printJson } from './output.ts';
-import { withInstallation } from './session.ts';
+import { print, printJson } from './program/output.ts';
+import { withInstallation } from './program/session.ts';
 
 export function addVaultCommands(program: Command): void {
   program

@@ -1,7 +1,7 @@
 import type { Installation } from '../installation.ts';
 import { PROJECTIONS, projectionConsumer } from '../projections/read-models.ts';
 import { untilCaughtUp } from '../projections/until-caught-up.ts';
-import { terminal } from './terminal.ts';
+import { terminal } from './program/terminal.ts';
 
 /** Waits until the tree has all events of the log. Folds them itself if no service runs. */
 export async function waitForTree(installation: Installation): Promise<void> {

@@ -8,10 +8,10 @@ import type { Installation } from '../installation.ts';
 import { findWait } from '../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../processes/live/current-transfer.ts';
 import { throwNotFound } from '../projections/retention/removed-transfers.ts';
-import { EXIT, type ExitCode } from './exit-codes.ts';
-import { bytes, note, print, printJson, seconds, visible } from './output.ts';
-import { createProgressBar } from './progress.ts';
-import { failUntilVerdict, terminal } from './terminal.ts';
+import { EXIT, type ExitCode } from './program/exit-codes.ts';
+import { bytes, note, print, printJson, seconds, visible } from './program/output.ts';
+import { createProgressBar } from './program/progress.ts';
+import { failUntilVerdict, terminal } from './program/terminal.ts';
 
 const LOOK_MS = 200;
 /** Interval of the progress lines if stderr is not a terminal. */

@@ -11,10 +11,10 @@ import {
 } from '../adapters/webhooks/verification.ts';
 import { aborted } from '../concurrency/aborted.ts';
 import { DomainError, fieldError } from '../domain/errors.ts';
-import { EXIT } from './exit-codes.ts';
-import { note, print, printJson, visible } from './output.ts';
-import { wholeNumber } from './parse.ts';
-import { terminal } from './terminal.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, print, printJson, visible } from './program/output.ts';
+import { wholeNumber } from './program/parse.ts';
+import { terminal } from './program/terminal.ts';
 
 const HOST = '127.0.0.1';
 

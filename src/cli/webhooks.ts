@@ -8,18 +8,18 @@ import {
 } from '../contract/webhooks/deliveries.ts';
 import { webhookRequest } from '../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../contract/webhooks/views.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
 import type { Installation } from '../installation.ts';
 import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/deliveries.ts';
 import { getDelivery, listDeliveries } from '../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
-import { note, print, printFacts, printJson, printTable } from './output.ts';
-import { commaSeparated, parseRequest } from './parse.ts';
-import { operator, withInstallation } from './session.ts';
+import { note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { commaSeparated, parseRequest } from './program/parse.ts';
+import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
 const ACCOUNT = ['--account <account>', 'the account of the webhooks', DEFAULT_ACCOUNT] as const;

@@ -12,7 +12,7 @@ import { eventHash } from '../domain/events/event-hash.ts';
 import { parseStream } from '../domain/events/streams.ts';
 import { schemaVersion, upcast } from '../domain/events/upcast.ts';
 import { nextEventId } from '../domain/ids.ts';
-import { rememberStream, takeRemembered } from './remembered-streams.ts';
+import { type Remembered, rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
 
@@ -31,16 +31,9 @@ export interface Cause {
   keyed?: boolean;
 }
 
-export interface Handled<State> {
-  state: State;
+export interface Handled<State> extends Remembered<State> {
   /** The appended events; empty if the work was already done. */
   events: NewEvent[];
-  /** Current revision of the stream; -1 if the stream does not exist. */
-  revision: number;
-  /** Position of the last event; null if there is none. Wait for it to read your own write. */
-  position: bigint | null;
-  /** The stream's last event; null if there is none. */
-  last: NewEvent | null;
 }
 
 export interface HandleOptions<State> {

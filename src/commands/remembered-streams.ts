@@ -1,5 +1,5 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
-import type { Handled } from './handle.ts';
+import type { NewEvent } from '../domain/events/event.ts';
 
 /*
  * Streams as the log has them after an append of this process. A process that creates or admits a
@@ -7,7 +7,15 @@ import type { Handled } from './handle.ts';
  * have changed since: see `handle`.
  */
 
-type Remembered<State> = Pick<Handled<State>, 'state' | 'revision' | 'position' | 'last'>;
+export interface Remembered<State> {
+  state: State;
+  /** Current revision of the stream; -1 if the stream does not exist. */
+  revision: number;
+  /** Position of the last event; null if there is none. Wait for it to read your own write. */
+  position: bigint | null;
+  /** The stream's last event; null if there is none. */
+  last: NewEvent | null;
+}
 
 /** About 3 KB each. */
 const STREAMS = 2_000;

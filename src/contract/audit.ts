@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import {
   AUDIT_KINDS,
   AUDIT_TITLES,
@@ -6,7 +7,6 @@ import {
   type AuditKind,
   type AuditType,
 } from '../domain/audit.ts';
-import { DEFAULT_ACCOUNT } from '../domain/key.ts';
 import { text } from '../domain/text.ts';
 import { toCsv } from './csv.ts';
 import { position } from './events.ts';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { DEFAULT_ACCOUNT, SCOPES } from '../domain/key.ts';
+import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { ROLES } from '../domain/role.ts';
+import { SCOPES } from '../domain/scope.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 import { account, EXAMPLE_KEY, keyId, keyName } from './keys.ts';

@@ -2,37 +2,7 @@ import { notFound } from './errors.ts';
 import type { Decider } from './events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 import type { Role } from './role.ts';
-
-export const SCOPES = [
-  'transfers:read',
-  'transfers:write',
-  'flows:read',
-  'flows:write',
-  'webhooks:read',
-  'webhooks:write',
-  'audit:read',
-  'metrics:read',
-  'observe',
-  'operate',
-  'audit:all',
-  'admin',
-] as const;
-export type Scope = (typeof SCOPES)[number];
-
-/** What a scope grants besides itself. `admin` grants every scope. */
-const INCLUDED: Partial<Record<Scope, Scope>> = {
-  'transfers:write': 'transfers:read',
-  'flows:write': 'flows:read',
-  'webhooks:write': 'webhooks:read',
-  operate: 'observe',
-  'audit:all': 'audit:read',
-};
-
-/** The form of an account's name. */
-export const ACCOUNT = /^[a-z0-9_][a-z0-9_-]{0,63}$/;
-
-/** Always exists. Any other account exists once it has had a key. */
-export const DEFAULT_ACCOUNT = 'acc_default';
+import type { Scope } from './scope.ts';
 
 /** How long a key lives, as durations. */
 export const LIFETIME = { default: '90d', longest: '365d' } as const;
@@ -128,11 +98,6 @@ function evolve(state: KeyState, event: Event): KeyState {
     default:
       return unknownEvent(event);
   }
-}
-
-/** Returns true if one of the held scopes grants the needed one. */
-export function grants(held: readonly Scope[], needed: Scope): boolean {
-  return held.some((scope) => scope === needed || scope === 'admin' || INCLUDED[scope] === needed);
 }
 
 function accountOf(state: KeyState): string | null {

@@ -1,5 +1,6 @@
-import { ACCOUNT, grants, SCOPES, type Scope } from './key.ts';
+import { ACCOUNT } from './account.ts';
 import { type Claims, isEmailVerified } from './person.ts';
+import { grants, SCOPES, type Scope } from './scope.ts';
 
 export const ROLES = ['viewer', 'operator', 'auditor', 'admin'] as const;
 /** A named set of scopes, for people and for keys. */

@@ -3,7 +3,7 @@ import { type AccessLogDeps, createAccessLog } from '../commands/access-log.ts';
 import type { ProblemCode } from '../contract/problems.ts';
 import type { ExportName } from '../domain/access.ts';
 import { newId } from '../domain/ids.ts';
-import { grants } from '../domain/key.ts';
+import { grants } from '../domain/scope.ts';
 import { causeOf, clientOf, RejectedKey } from './auth/authenticate.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
 import { clientNetwork } from './requests/client-address.ts';

@@ -50,7 +50,10 @@ describeWithPostgres('waybill keys', () => {
       name: 'night job',
       scopes: ['transfers:write', 'audit:read'],
       last_four: key.key.slice(-4),
+      status: 'active',
+      expiring_soon: true,
       revoked_at: null,
+      last_used_at: null,
     });
     expect(JSON.stringify(listed)).not.toContain(key.key);
 

@@ -1,13 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  grants,
-  type KeyCommand,
-  type KeyEvent,
-  keyDecider,
-  SCOPES,
-  type Scope,
-} from '../../src/domain/key.ts';
+import { type KeyCommand, type KeyEvent, keyDecider } from '../../src/domain/key.ts';
+import { grants, SCOPES, type Scope } from '../../src/domain/scope.ts';
 import { specify, stateAfter } from '../support/decider.ts';
 import { keyCreated, T1, T2 } from '../support/samples.ts';
 

@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
-import { type Claim, claimTransfers } from '../../src/processes/dispatch/claims.ts';
+import { claimTransfers } from '../../src/processes/dispatch/claims.ts';
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
+import type { Claim } from '../../src/processes/dispatch/job-table/leases.ts';
 import { freeJob, renewJobs } from '../../src/processes/dispatch/job-table/leases.ts';
 import { holdSignIn } from '../../src/processes/endpoints/sign-in-holds.ts';
 import { findEndpoint } from '../../src/projections/catalog/queries.ts';

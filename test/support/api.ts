@@ -6,7 +6,7 @@ import { createKey } from '../../src/commands/keys.ts';
 import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
-import type { Scope } from '../../src/domain/key.ts';
+import type { Scope } from '../../src/domain/scope.ts';
 import { createHttpServer, type HttpServerDeps } from '../../src/http/app.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';

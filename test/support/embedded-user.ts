@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
+import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded/embedded.ts';
 
 // A process that uses the embedded Postgres of the data folder in its argument. Writes the URL, or
 // the error, as one line of JSON. Releases the server when its input ends.

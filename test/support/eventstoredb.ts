@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { describe } from 'vitest';
-import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb/log.ts';
 import { events } from '../adapters/event-store/events.ts';
 import { startFakeEventStoreDb } from './fake-eventstoredb.ts';
 import { describeWithPostgres } from './postgres.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
+import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded/embedded.ts';
 import { descendants } from './process-tree.ts';
 
 /** How a server ends. SIGINT: fast, SIGQUIT: immediately, SIGKILL: like a crash. */

@@ -3,7 +3,7 @@ import { freemem, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { connect } from '../../src/adapters/postgres/connect.ts';
-import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded.ts';
+import { startEmbeddedPostgres } from '../../src/adapters/postgres/embedded/embedded.ts';
 
 // A process that runs a Postgres in a temporary folder. It writes the URL, or the error, as one
 // line of JSON. It removes everything when its input ends, even if its parent process was killed.

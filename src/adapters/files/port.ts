@@ -1,6 +1,7 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+import type { Verification } from '../../domain/transfers/transfer.ts';
 import type { UnixTime } from './modification-time.ts';
 
 /** The step in the use of one endpoint that failed. The mover adds the side. */
@@ -119,7 +120,7 @@ export interface OpenDestination {
 export interface CommitProof {
   /** Bytes that the destination reports. */
   size: number;
-  destinationChecksum: 'none' | 'md5' | 'crc32' | 'crc64' | 'sha256';
+  destinationChecksum: Verification['destination_checksum'];
   atomicReplace: boolean;
   /** The version that the commit made, as in `FileIdentity`. Absent if the server names none. */
   version?: string | undefined;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { DEFAULT_ACCOUNT } from '../../domain/account.ts';
 import { isId } from '../../domain/ids.ts';
-import { DEFAULT_ACCOUNT } from '../../domain/key.ts';
 import { text } from '../../domain/text.ts';
 import { idOf } from '../ids.ts';
 import { parseTime, timestamp } from '../instants.ts';

@@ -6,7 +6,7 @@ import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { grants } from '../../domain/key.ts';
+import { grants } from '../../domain/scope.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';

@@ -3,7 +3,7 @@ import { hashApiKey, isApiKey } from '../../commands/api-key.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { grants, type Scope } from '../../domain/key.ts';
+import { grants, type Scope } from '../../domain/scope.ts';
 import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
 import { findIdempotencyKey } from '../idempotency/header.ts';
 import type { KeptRow } from '../idempotency/table.ts';

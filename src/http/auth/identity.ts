@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Scope } from '../../domain/key.ts';
 import type { Role } from '../../domain/role.ts';
+import type { Scope } from '../../domain/scope.ts';
 import { noteKeyUse } from '../../projections/catalog/key-use.ts';
 import { noteSessionUse, sessionWith } from '../session/sessions.ts';
 

@@ -8,7 +8,7 @@ import {
 } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
-import { grants, SCOPES, type Scope } from '../../domain/key.ts';
+import { grants, SCOPES, type Scope } from '../../domain/scope.ts';
 import { anyOf } from '../../domain/text.ts';
 import { describePayloads } from '../webhooks/payload-documentation.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';

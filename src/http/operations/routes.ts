@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import * as schemas from '../../contract/operations.ts';
 import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
+import { liveMovers } from '../../processes/dispatch/live-movers.ts';
 import { operationsSeries } from '../../processes/housekeeping/samples.ts';
-import { liveMovers } from '../../processes/mover/live-movers.ts';
 import { noQuery, responses } from '../openapi/documentation.ts';
 import type { OperatorRoutesDeps } from '../route-deps.ts';
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { SessionInfo } from '../../contract/sessions.ts';
-import { DEFAULT_ACCOUNT, grants, type Scope } from '../../domain/key.ts';
+import { DEFAULT_ACCOUNT } from '../../domain/account.ts';
 import { actorOf, type Person } from '../../domain/person.ts';
 import {
   accountsOf,
@@ -11,6 +11,7 @@ import {
   type RoleGrant,
   scopesIn,
 } from '../../domain/role.ts';
+import { grants, type Scope } from '../../domain/scope.ts';
 
 /** A session ends after this time without use. */
 export const IDLE_MINUTES = 30;

@@ -3,7 +3,7 @@ import type * as schemas from '../../contract/webhooks/deliveries.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { lastRequest } from '../../processes/webhooks/attempt-request.ts';
-import type { DeliveryFilter } from '../../processes/webhooks/deliveries.ts';
+import type { DeliveryFilter } from '../../processes/webhooks/delivery-table/read.ts';
 import {
   getDelivery,
   listDeliveries,

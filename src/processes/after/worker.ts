@@ -32,7 +32,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
-import { untilAnswered } from '../mover/until-answered.ts';
+import { untilAnswered } from '../until-answered.ts';
 import { createPlaces, type Turn } from './places.ts';
 import {
   type Completed,

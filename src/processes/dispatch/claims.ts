@@ -25,19 +25,7 @@ import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures } from '../../domain/transfers/transfer.ts';
 import { toFigures } from './job-table/figures.ts';
-import { claimJobs, expiredJobs, saveRecords } from './job-table/leases.ts';
-
-export interface Claim {
-  transferId: string;
-  claimId: string;
-  accountId: string;
-  source: string;
-  destination: string;
-  /** How long the job waited after it was due. */
-  waitedSeconds: number;
-  /** The record that an earlier claim saved. Null if none did. */
-  resumeRecord: unknown;
-}
+import { type Claim, claimJobs, expiredJobs, saveRecords } from './job-table/leases.ts';
 
 /**
  * Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order.

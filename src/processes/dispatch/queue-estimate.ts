@@ -6,8 +6,8 @@ import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import type { Priority } from '../../domain/transfers/transfer.ts';
 import { versionOfEndpoints } from '../../projections/catalog/queries.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
-import { moverCapacity } from '../mover/live-movers.ts';
 import { jobsAhead } from './job-table/figures.ts';
+import { moverCapacity } from './live-movers.ts';
 
 const FIRST_GUESS_MS = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */

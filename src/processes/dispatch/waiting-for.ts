@@ -5,10 +5,10 @@ import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
-import { moverSlots } from '../mover/live-movers.ts';
 import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
 import { jobs } from './job-table/jobs.ts';
 import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
+import { moverSlots } from './live-movers.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
 const UNRENEWED_S = 5;

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { jobTotals } from '../dispatch/job-table/figures.ts';
-import { totalMoved } from '../mover/live-movers.ts';
+import { totalMoved } from '../dispatch/live-movers.ts';
 
 const SAMPLES_KEPT_DAYS = 8;
 

@@ -13,7 +13,8 @@ import { RUNNING_SERVICES } from './running-services.ts';
 
 /**
  * How long after the loss of its lock an append of a process may arrive in an EventStoreDB. It is
- * sure of the lock for up to 15 s (`locks.ts`), and tries an append for 10 s (`eventstoredb.ts`).
+ * sure of the lock for up to 15 s (`locks.ts`), and tries an append for 10 s
+ * (`eventstoredb/log.ts`).
  */
 const LATE_APPENDS_MS = 30_000;
 

@@ -7,12 +7,14 @@ import { endAttempt, type Outcome, startTransfer } from '../../commands/transfer
 import { reasonOf } from '../../domain/errors.ts';
 import type { TransferOptions } from '../../domain/transfers/options.ts';
 import type { AttemptFigures, Transfer, TransferCreated } from '../../domain/transfers/transfer.ts';
-import type { Claim, ResumeSave } from '../dispatch/claims.ts';
+import type { ResumeSave } from '../dispatch/claims.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
+import type { Claim } from '../dispatch/job-table/leases.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { untilAnswered } from '../until-answered.ts';
 import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
@@ -34,7 +36,6 @@ import {
   targetsOf,
   version,
 } from './targets.ts';
-import { untilAnswered } from './until-answered.ts';
 
 export interface AttemptDeps {
   store: EventStore;

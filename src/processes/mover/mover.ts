@@ -51,10 +51,12 @@ import { runAfterSteps } from '../after/worker.ts';
 import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { JOBS_CHANNEL } from '../dispatch/job-table/jobs.ts';
+import { removeMover, reportMover } from '../dispatch/live-movers.ts';
 import { watchHostKeys } from '../endpoints/announced-keys.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns } from '../endpoints/sign-in-holds.ts';
+import { untilAnswered } from '../until-answered.ts';
 import { type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
 import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
@@ -62,10 +64,8 @@ import { runCleanUps } from './cleanup.ts';
 import { createHashThread } from './hash/hash-thread.ts';
 import { createInlineHasher } from './hash/hasher.ts';
 import { CUT_OFF_MS, keepLeases, type RunningAttempt } from './leases.ts';
-import { removeMover, reportMover } from './live-movers.ts';
 import { createSlots } from './slots.ts';
 import type { Catalog } from './targets.ts';
-import { untilAnswered } from './until-answered.ts';
 import { createWriteBarrier } from './write-barrier.ts';
 
 /**

@@ -4,7 +4,7 @@
 import { type AttemptFailure, isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
-import type { Claim } from '../dispatch/claims.ts';
+import type { Claim } from '../dispatch/job-table/leases.ts';
 import { AttemptError } from './failure.ts';
 
 /** The endpoints at the time of the claim. */

@@ -6,12 +6,8 @@ import { aborted } from '../../concurrency/aborted.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import {
-  type Comparison,
-  type RebuildProgress,
-  rebuildProjection,
-  verifyProjection,
-} from '../../projections/rebuild/rebuild.ts';
+import { rebuildProjection, verifyProjection } from '../../projections/rebuild/rebuild.ts';
+import type { Comparison, RebuildProgress } from '../../projections/rebuild/shadow.ts';
 import { dispatchConsumer, rebuildDispatch } from '../dispatch/consumer.ts';
 
 /** The lock of the one process that works on requested tasks. */

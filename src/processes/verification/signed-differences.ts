@@ -1,5 +1,7 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
-import { sameHash } from '../../domain/proof/hash.ts';
+import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof/leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
@@ -7,9 +9,20 @@ import { createRemovedLeaves } from '../../projections/retention/removed-leaves.
 import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';
 import { type Fault, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
-import type { Agreed, VerificationDeps } from './verify-log.ts';
 
 const BATCH = 5_000;
+
+/** The place up to which the log agrees with a checkpoint. */
+export interface Agreed {
+  size: number;
+  position: bigint;
+  subtrees: Hash[];
+}
+
+interface Stores {
+  store: EventStore;
+  sql: Sql;
+}
 
 /**
  * Names what was changed, removed, inserted or moved since the checkpoints, as far as the stored
@@ -17,7 +30,7 @@ const BATCH = 5_000;
  * that was signed.
  */
 export async function* signedDifferences(
-  deps: VerificationDeps,
+  deps: Stores,
   checkpoints: KeptCheckpoint[],
   agreed: Agreed | null,
   differsAt: number | null,
@@ -55,7 +68,7 @@ export async function* signedDifferences(
  * Returns the size of the largest checkpoint whose root the stored tree has; null if there is none.
  */
 async function provenSize(
-  deps: VerificationDeps,
+  deps: Stores,
   checkpoints: KeptCheckpoint[],
   agreed: Agreed | null,
 ): Promise<number | null> {
@@ -73,7 +86,7 @@ async function provenSize(
 
 /** Yields the leaves of the stored tree, up to the first that it lacks. */
 async function* signedLeaves(
-  { sql }: VerificationDeps,
+  { sql }: Stores,
   start: number,
   end: number,
 ): AsyncGenerator<StoredLeaf> {
@@ -87,7 +100,7 @@ async function* signedLeaves(
 
 /** Yields the leaves of the log, and those of what left it by retention. */
 async function* loggedLeaves(
-  { store }: VerificationDeps,
+  { store }: Stores,
   start: number,
   from: bigint | null,
 ): AsyncGenerator<LoggedLeaf> {
@@ -108,7 +121,7 @@ function nameOf({ stream, revision, id }: EventName): EventName {
 }
 
 async function faultOf(
-  { store }: VerificationDeps,
+  { store }: Stores,
   difference: Difference,
   gone: Map<string, boolean>,
 ): Promise<Fault> {

@@ -32,7 +32,7 @@ import { type Fault, faultIn, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
 import { partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
-import { signedDifferences } from './signed-differences.ts';
+import { type Agreed, signedDifferences } from './signed-differences.ts';
 
 const BATCH = 5_000;
 /** Open transfers that are compared with the read model in one query. */
@@ -44,13 +44,6 @@ export interface VerificationDeps {
   logId: string;
   /** False if the tables of the transfers are of another version: the API is then not compared. */
   comparesApi: boolean;
-}
-
-/** The place up to which the log agrees with a checkpoint. */
-export interface Agreed {
-  size: number;
-  position: bigint;
-  subtrees: Hash[];
 }
 
 /** All that a later run needs to continue. */

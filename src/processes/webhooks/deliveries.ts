@@ -1,5 +1,4 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { DeliveryStatus } from '../../contract/webhooks/deliveries.ts';
 import type { Payload } from '../../contract/webhooks/payloads.ts';
 import { DomainError, notFound } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -11,13 +10,6 @@ import {
   scheduleFailedAgain,
   webhooksWithFailed,
 } from './delivery-table/reschedule.ts';
-
-/** A field that is null or missing matches all deliveries. */
-export interface DeliveryFilter {
-  accountId?: string | null;
-  webhookId?: string | null;
-  status?: DeliveryStatus | null;
-}
 
 /**
  * Schedules a delivery again, whatever its status: at once and with the full retry schedule. Leaves

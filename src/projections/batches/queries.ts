@@ -10,7 +10,7 @@ import { isId } from '../../domain/ids.ts';
 import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import { foldStream, type Stores } from '../fold.ts';
 import { batchOf, hasBatch } from '../transfers/columns.ts';
-import type { Page } from '../transfers/queries.ts';
+import type { Page } from '../transfers/filter.ts';
 
 /** The transfers of a batch by status, and their bytes. */
 export interface BatchCounts {

@@ -35,29 +35,11 @@ import { DomainError } from '../../domain/errors.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../consumer.ts';
 import { compare } from './compare.ts';
-import { type Shadow, withShadow } from './shadow.ts';
+import { type Comparison, type RebuildProgress, type Shadow, withShadow } from './shadow.ts';
 import { stopVacuum, takeOver } from './take-over.ts';
 
 /** Each is sorted by two processes of Postgres at most, and written by one. */
 const INDEXES_AT_ONCE = 2;
-
-export interface RebuildProgress {
-  events: number;
-  /** Share of the log that has been read, 0 to 1. */
-  share: number;
-  eventsPerSecond: number;
-  secondsLeft: number | null;
-}
-
-export interface Comparison {
-  events: number;
-  /** False if the live tables were of another version: `differences` is empty then. */
-  compared: boolean;
-  /** Keys of live rows that differ from the log, at most 20. Empty if all agree. */
-  differences: string[];
-  /** What differs in each of these rows, in words. */
-  details: string[];
-}
 
 /**
  * Rebuilds a projection in shadow tables, compares them with the live tables, and switches over in

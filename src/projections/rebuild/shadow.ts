@@ -7,7 +7,24 @@ import type { Difference, Projection } from '../projection.ts';
 import { PROJECTIONS } from '../read-models.ts';
 import { catchUp } from './catch-up.ts';
 import { inWords } from './difference-words.ts';
-import type { Comparison, RebuildProgress } from './rebuild.ts';
+
+export interface RebuildProgress {
+  events: number;
+  /** Share of the log that has been read, 0 to 1. */
+  share: number;
+  eventsPerSecond: number;
+  secondsLeft: number | null;
+}
+
+export interface Comparison {
+  events: number;
+  /** False if the live tables were of another version: `differences` is empty then. */
+  compared: boolean;
+  /** Keys of live rows that differ from the log, at most 20. Empty if all agree. */
+  differences: string[];
+  /** What differs in each of these rows, in words. */
+  details: string[];
+}
 
 export interface Shadow {
   projection: Projection;

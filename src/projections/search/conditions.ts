@@ -2,10 +2,35 @@
  * What a search asks of the rows of its segments: all words, and the other filters.
  */
 import type { Fragment, Transaction } from '../../adapters/postgres/connect.ts';
-import { passes } from '../transfers/filter.ts';
-import type { Search } from './queries.ts';
-import type { Part } from './segments.ts';
+import type { SortOrder } from '../../domain/transfers/transfer.ts';
+import { type Place, passes, type TransferFilter } from '../transfers/filter.ts';
 import { likePattern, searchWords } from './text.ts';
+
+/** What a search asks for. */
+export interface Search {
+  accountId: string;
+  filter: TransferFilter & { q: string };
+  order: SortOrder;
+  /** Finds only what follows this place. */
+  after?: Place | null;
+  /** How many places to return. */
+  rows: number;
+  /** How far to count; at least `rows`. */
+  count: number;
+  /** Reads all segments also for words that no index knows, however long it takes. */
+  thorough?: boolean;
+  /** How long it may take if it is not thorough, in milliseconds. */
+  withinMs?: number;
+}
+
+/** A part of a segment, which one statement reads. */
+export interface Part {
+  segment: number;
+  starts: string;
+  ends: string;
+  /** The numbers of the texts that may have the words. Null: all of the segment. */
+  numbers: number[] | null;
+}
 
 /** If no more transfers than this pass the other filters, a search reads these first. */
 export const FEW = 2_000;

@@ -9,16 +9,9 @@ import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect
 import { createSemaphore } from '../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../custom-plan.ts';
-import {
-  inOrder,
-  isAfter,
-  type Place,
-  passes,
-  type TransferFilter,
-  timesOf,
-} from '../transfers/filter.ts';
-import { FEW, hasAllWords, passesOthers } from './conditions.ts';
-import { findLists, findParts, findSegments, type Part } from './segments.ts';
+import { inOrder, isAfter, type Place, passes, timesOf } from '../transfers/filter.ts';
+import { FEW, hasAllWords, type Part, passesOthers, type Search } from './conditions.ts';
+import { findLists, findParts, findSegments } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';
 
 /** A search counts no further. */
@@ -45,22 +38,6 @@ const PAGE_WITHIN_MS = 10_000;
 const THOROUGH_STATEMENT_MS = 30_000;
 /** Searches of one process at a time. Each can keep a core of Postgres busy. */
 const searches = createSemaphore(4);
-
-export interface Search {
-  accountId: string;
-  filter: TransferFilter & { q: string };
-  order: SortOrder;
-  /** Finds only what follows this place. */
-  after?: Place | null;
-  /** How many places to return. */
-  rows: number;
-  /** How far to count; at least `rows`. */
-  count: number;
-  /** Reads all segments also for words that no index knows, however long it takes. */
-  thorough?: boolean;
-  /** How long it may take if it is not thorough, in milliseconds. */
-  withinMs?: number;
-}
 
 export interface SearchResult {
   /** The first matches in the order of the search. */

@@ -4,8 +4,7 @@
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import { instantOf, timesOf } from '../transfers/filter.ts';
-import { wordsOf } from './conditions.ts';
-import type { Search } from './queries.ts';
+import { type Part, type Search, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 
 /** A segment with more than twice as many candidates is read in parts of so many. */
@@ -27,14 +26,6 @@ export interface Segment {
 }
 
 /** Texts of a segment, between two times. */
-export interface Part {
-  segment: number;
-  starts: string;
-  ends: string;
-  /** The numbers of the texts that may have the words. Null: all of the segment. */
-  numbers: number[] | null;
-}
-
 /** Returns the segments that may have matches, in the order of the search. */
 export async function findSegments(tx: Transaction, search: Search): Promise<Segment[]> {
   const { accountId } = search;

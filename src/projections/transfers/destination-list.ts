@@ -1,9 +1,9 @@
 import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
+import type { Page, TransferPage } from './filter.ts';
 import { inOrder, isOutside, passes, type TransferFilter } from './filter.ts';
 import { areCountedByHour, countedSpans } from './hours.ts';
-import type { Page, TransferPage } from './queries.ts';
 
 /** More would take too long if neither few match nor all but few: then all matches are read. */
 const FEW = 50_000;

@@ -1,7 +1,21 @@
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
-import type { SortOrder, TransferStatus } from '../../domain/transfers/transfer.ts';
+import type { SortOrder, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
+
+export interface Page {
+  limit: number;
+  offset: number;
+  /** Newest first by default. */
+  sort?: SortOrder | undefined;
+}
+
+export interface TransferPage {
+  transfers: Transfer[];
+  total: number;
+  /** Only of a search. False if more than `total` may match. */
+  totalIsExact?: boolean;
+}
 
 export interface TransferFilter {
   status?: TransferStatus | undefined;

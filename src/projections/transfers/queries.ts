@@ -6,30 +6,18 @@ import { listByDestination } from './destination-list.ts';
 import {
   inOrder,
   isAfter,
+  type Page,
   type Place,
   passes,
   rowMatches,
   statusMatches,
   type TransferFilter,
+  type TransferPage,
 } from './filter.ts';
 import { countedSpans } from './hours.ts';
 
 /** How many transfers `eachTransfer` reads at a time. */
 const BATCH = 1_000;
-
-export interface Page {
-  limit: number;
-  offset: number;
-  /** Newest first by default. */
-  sort?: SortOrder | undefined;
-}
-
-export interface TransferPage {
-  transfers: Transfer[];
-  total: number;
-  /** Only of a search. False if more than `total` may match. */
-  totalIsExact?: boolean;
-}
 
 /** Returns a page of an account's transfers, and the total of matches. */
 export async function listTransfers(

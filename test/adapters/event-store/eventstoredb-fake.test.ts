@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { status } from '@grpc/grpc-js';
 import { ulidToUUID } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import {
   type Batch,
   type EventStore,

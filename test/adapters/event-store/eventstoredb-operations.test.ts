@@ -14,7 +14,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import {
   createEventStoreDb,
   type EventStoreDbOptions,
-} from '../../../src/adapters/event-store/eventstoredb.ts';
+} from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import {
   type EventStore,
   EventStoreUnavailable,

@@ -1,5 +1,5 @@
 import { GenericContainer, getContainerRuntimeClient, Wait } from 'testcontainers';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';

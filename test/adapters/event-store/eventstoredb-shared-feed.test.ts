@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';

@@ -28,7 +28,7 @@ import {
 import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
-} from '../../../src/adapters/postgres/embedded.ts';
+} from '../../../src/adapters/postgres/embedded/embedded.ts';
 import { LONG } from '../../support/long.ts';
 import { describeWithPostgres } from '../../support/postgres.ts';
 import { killAll } from '../../support/process-tree.ts';

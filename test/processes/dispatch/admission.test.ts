@@ -3,9 +3,10 @@ import { endAttempt, startTransfer } from '../../../src/commands/transfers.ts';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
-import { type Claim, saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
+import { saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
 import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
 import { dispatchConsumer, rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
+import type { Claim } from '../../../src/processes/dispatch/job-table/leases.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import {
   CAUSE,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';

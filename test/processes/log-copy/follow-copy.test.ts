@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import { registerWebhook } from '../../../src/commands/webhooks.ts';
 import { parseConfig } from '../../../src/config.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { createLocks } from '../../../src/adapters/postgres/locks.ts';

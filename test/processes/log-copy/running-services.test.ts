@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { followEngine } from '../../../src/adapters/event-store/engine-of-log.ts';
-import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb.ts';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import { parseConfig } from '../../../src/config.ts';
 import type { Check } from '../../../src/health.ts';
 import { openInstallation } from '../../../src/installation.ts';

@@ -14,11 +14,8 @@ import {
   prepareReadModels,
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
-import {
-  type RebuildProgress,
-  rebuildProjection,
-  verifyProjection,
-} from '../../../src/projections/rebuild/rebuild.ts';
+import { rebuildProjection, verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
+import type { RebuildProgress } from '../../../src/projections/rebuild/shadow.ts';
 import { createTransferSearch } from '../../../src/projections/search/projection.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';

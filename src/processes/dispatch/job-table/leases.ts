@@ -5,8 +5,19 @@ import type { Fragment, Queryable, Sql } from '../../../adapters/postgres/connec
 import { FILES_PER_CONNECTION } from '../../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import type { AttemptFigures } from '../../../domain/transfers/transfer.ts';
-import type { Claim } from '../claims.ts';
 import type { FigureColumns } from './figures.ts';
+
+export interface Claim {
+  transferId: string;
+  claimId: string;
+  accountId: string;
+  source: string;
+  destination: string;
+  /** How long the job waited after it was due. */
+  waitedSeconds: number;
+  /** The record that an earlier claim saved. Null if none did. */
+  resumeRecord: unknown;
+}
 
 /** How long a claim is valid without a renewal, by the clock of Postgres. */
 export const LEASE_SECONDS = 30;

@@ -4,9 +4,16 @@ import type {
   Delivery,
   DeliveryAttempt,
   DeliveryDetail,
+  DeliveryStatus,
 } from '../../../contract/webhooks/deliveries.ts';
-import type { DeliveryFilter } from '../deliveries.ts';
 import { followedWebhooks } from '../followed-webhooks.ts';
+
+/** A field that is null or missing matches all deliveries. */
+export interface DeliveryFilter {
+  accountId?: string | null;
+  webhookId?: string | null;
+  status?: DeliveryStatus | null;
+}
 
 const DUE_COUNTED_TO = 100_000;
 

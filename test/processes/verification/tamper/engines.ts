@@ -1,5 +1,5 @@
+import { createEventStoreDb } from '../../../../src/adapters/event-store/eventstoredb/log.ts';
 import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/records.ts';
-import { createEventStoreDb } from '../../../../src/adapters/event-store/eventstoredb.ts';
 import type { EventStore } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';

@@ -1,9 +1,9 @@
 import { userInfo } from 'node:os';
 import pino, { type Logger } from 'pino';
-import type { Cause } from '../commands/handle.ts';
-import { type Config, type LogLevel, parseConfig } from '../config.ts';
-import { newId } from '../domain/ids.ts';
-import { type Installation, openInstallation } from '../installation.ts';
+import type { Cause } from '../../commands/handle.ts';
+import { type Config, type LogLevel, parseConfig } from '../../config.ts';
+import { newId } from '../../domain/ids.ts';
+import { type Installation, openInstallation } from '../../installation.ts';
 import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
 

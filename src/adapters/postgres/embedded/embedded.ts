@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
-import { tryFileLock, withFileLock } from '../file-lock.ts';
-import { makeHome, openCluster } from './embedded/cluster.ts';
-import { EmbeddedPostgresError } from './embedded/error.ts';
-import { isPostmasterOf, runPostmaster, stopPostmaster, urlOf } from './embedded/postmaster.ts';
+import { tryFileLock, withFileLock } from '../../file-lock.ts';
+import { makeHome, openCluster } from './cluster.ts';
+import { EmbeddedPostgresError } from './error.ts';
+import { isPostmasterOf, runPostmaster, stopPostmaster, urlOf } from './postmaster.ts';
 
-export { EmbeddedPostgresError } from './embedded/error.ts';
+export { EmbeddedPostgresError } from './error.ts';
 
 const WATCH_MS = 1_000;
 

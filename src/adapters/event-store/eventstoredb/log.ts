@@ -5,15 +5,8 @@ import {
   WrongExpectedVersionError,
 } from '@eventstore/db-client';
 import pRetry from 'p-retry';
-import { withTimeout } from '../../concurrency/with-timeout.ts';
-import type { NewEvent, StoredEvent } from '../../domain/events/event.ts';
-import type { EventStoreDbSignIn } from './eventstoredb/client-url.ts';
-import { type CallLimits, shareConnection } from './eventstoredb/connection.ts';
-import { giveUp, isTransient, StaleNode } from './eventstoredb/errors.ts';
-import { collect, readHead } from './eventstoredb/reads.ts';
-import { toRecord, toStoredEvent } from './eventstoredb/records.ts';
-import { createSeenRevisions } from './eventstoredb/seen-revisions.ts';
-import { createSubscriptions } from './eventstoredb/subscription.ts';
+import { withTimeout } from '../../../concurrency/with-timeout.ts';
+import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import {
   type AppendResult,
   type Batch,
@@ -21,7 +14,14 @@ import {
   EventStoreUnavailable,
   type ExpectedRevision,
   RevisionConflict,
-} from './port.ts';
+} from '../port.ts';
+import type { EventStoreDbSignIn } from './client-url.ts';
+import { type CallLimits, shareConnection } from './connection.ts';
+import { giveUp, isTransient, StaleNode } from './errors.ts';
+import { collect, readHead } from './reads.ts';
+import { toRecord, toStoredEvent } from './records.ts';
+import { createSeenRevisions } from './seen-revisions.ts';
+import { createSubscriptions } from './subscription.ts';
 
 const REMOVALS_AT_ONCE = 8;
 /** Events of one read. Those of a long stream, the pages of a batch, have 32 KiB. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
-import { isStoreUnavailable } from '../adapters/unavailable.ts';
-import { reasonOf } from '../domain/errors.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+import { reasonOf } from '../../domain/errors.ts';
 
 /** Maximum size of the lines that wait for a blocked stdout. Further lines are dropped. */
 const WAITING_BYTES = 4 << 20;

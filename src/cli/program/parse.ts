@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { fieldName, inWords, withoutLengths } from '../contract/wording.ts';
-import { DomainError, type FieldError } from '../domain/errors.ts';
+import { fieldName, inWords, withoutLengths } from '../../contract/wording.ts';
+import { DomainError, type FieldError } from '../../domain/errors.ts';
 import { terminal } from './terminal.ts';
 
 /**

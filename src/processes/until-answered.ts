@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isStoreUnavailable } from '../../adapters/unavailable.ts';
-import { unlessStopped } from '../../concurrency/unless-stopped.ts';
+import { isStoreUnavailable } from '../adapters/unavailable.ts';
+import { unlessStopped } from '../concurrency/unless-stopped.ts';
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;

@@ -4,13 +4,13 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test, vi } from 'vitest';
-import { EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
-import { serializers } from '../../src/cli/stdout-log.ts';
+import { EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import { serializers } from '../../../src/cli/program/stdout-log.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
 const LINES = 60_000;
-const LOG = fileURLToPath(new URL('../../src/cli/stdout-log.ts', import.meta.url));
+const LOG = fileURLToPath(new URL('../../../src/cli/program/stdout-log.ts', import.meta.url));
 // Logs 500 bytes a line, reports over IPC, answers questions, and ends as the service does.
 const WRITER = `
   import { stdoutLog } from ${JSON.stringify(LOG)};

@@ -5,7 +5,7 @@ import { failureOf } from './failure.ts';
 import { note, watchOutput } from './output.ts';
 import { runOn, type Terminal, terminal } from './terminal.ts';
 
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
+const { version } = createRequire(import.meta.url)('../../../package.json') as { version: string };
 
 type AddTo = (program: Command) => void;
 
@@ -14,22 +14,22 @@ type AddTo = (program: Command) => void;
  * what they import, take longer than most commands.
  */
 const COMMANDS: Record<string, () => Promise<AddTo>> = {
-  dev: async () => (await import('./dev.ts')).addDevCommand,
-  serve: async () => (await import('./serve.ts')).addServeCommand,
-  migrate: async () => (await import('./migrate.ts')).addMigrateCommand,
-  transfers: async () => (await import('./transfers.ts')).addTransferCommands,
-  batches: async () => (await import('./batches.ts')).addBatchCommands,
-  flows: async () => (await import('./flows.ts')).addFlowCommands,
-  history: async () => (await import('./history.ts')).addHistoryCommand,
-  endpoints: async () => (await import('./endpoints.ts')).addEndpointCommands,
-  keys: async () => (await import('./keys.ts')).addKeyCommands,
-  webhooks: async () => (await import('./webhooks.ts')).addWebhookCommands,
-  projections: async () => (await import('./projections.ts')).addProjectionCommands,
-  audit: async () => (await import('./audit.ts')).addAuditCommands,
-  log: async () => (await import('./log.ts')).addLogCommands,
-  receipt: async () => (await import('./receipt.ts')).addReceiptCommands,
-  retention: async () => (await import('./retention.ts')).addRetentionCommands,
-  vault: async () => (await import('./vault.ts')).addVaultCommands,
+  dev: async () => (await import('../dev.ts')).addDevCommand,
+  serve: async () => (await import('../serve.ts')).addServeCommand,
+  migrate: async () => (await import('../migrate.ts')).addMigrateCommand,
+  transfers: async () => (await import('../transfers.ts')).addTransferCommands,
+  batches: async () => (await import('../batches.ts')).addBatchCommands,
+  flows: async () => (await import('../flows.ts')).addFlowCommands,
+  history: async () => (await import('../history.ts')).addHistoryCommand,
+  endpoints: async () => (await import('../endpoints.ts')).addEndpointCommands,
+  keys: async () => (await import('../keys.ts')).addKeyCommands,
+  webhooks: async () => (await import('../webhooks.ts')).addWebhookCommands,
+  projections: async () => (await import('../projections.ts')).addProjectionCommands,
+  audit: async () => (await import('../audit.ts')).addAuditCommands,
+  log: async () => (await import('../log.ts')).addLogCommands,
+  receipt: async () => (await import('../receipt.ts')).addReceiptCommands,
+  retention: async () => (await import('../retention.ts')).addRetentionCommands,
+  vault: async () => (await import('../vault.ts')).addVaultCommands,
 };
 
 /** Runs a command line, without the name of the program. Returns the exit code. */

@@ -1,6 +1,6 @@
-import { createAccessLog } from '../commands/access-log.ts';
-import type { AccessEvent } from '../domain/access.ts';
-import type { Installation } from '../installation.ts';
+import { createAccessLog } from '../../commands/access-log.ts';
+import type { AccessEvent } from '../../domain/access.ts';
+import type { Installation } from '../../installation.ts';
 import { operator } from './session.ts';
 
 /** Records what the user reads, before it is printed. `accountId` is null for all accounts. */
