@@ -65,7 +65,7 @@ const fields = {
     .string()
     .describe('The last four characters of the key.')
     .meta({ examples: ['6789'] }),
-  status: z.enum(['active', 'expired', 'revoked']),
+  status: z.enum(['active', 'expired', 'revoked']).meta({ id: 'KeyStatus' }),
   expiring_soon: z.boolean().describe('Active, and expires within seven days.'),
   created_at: timestamp,
   expires_at: timestamp.nullable().describe('Null for a key that never expires.'),

@@ -32,14 +32,16 @@ export function toPagination(
 export const COUNTED_TO = 10_000;
 
 /** The part of a page beside its results, where the total stops at `COUNTED_TO`. */
-export const countedPagination = pagination.extend({
-  total: z
-    .int()
-    .describe(
-      `Number of matching results, counted up to ${COUNTED_TO.toLocaleString('en')}: ` +
-        'there may be more.',
-    ),
-});
+export const countedPagination = pagination
+  .extend({
+    total: z
+      .int()
+      .describe(
+        `Number of matching results, counted up to ${COUNTED_TO.toLocaleString('en')}: ` +
+          'there may be more.',
+      ),
+  })
+  .meta({ id: 'CountedPagination' });
 
 /** The part of a page beside its results, where the results may be those of a search. */
 export const searchPagination = pagination

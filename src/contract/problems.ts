@@ -85,10 +85,13 @@ const fieldError = z
 
 export const problemSchema = z
   .strictObject({
-    type: z.string().meta({ format: 'uri', examples: ['urn:waybill:problem:validation_failed'] }),
+    type: z.string().meta({ examples: ['urn:waybill:problem:validation_failed'] }),
     title: z.string().describe('The same for every problem with this code.'),
     status: z.int().meta({ examples: [400] }),
-    detail: z.string().describe('What went wrong, and what to do.'),
+    detail: z
+      .string()
+      .describe('What went wrong, and what to do.')
+      .meta({ 'x-ms-primary-error-message': true }),
     code: problemCode,
     request_id: z
       .string()

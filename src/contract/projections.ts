@@ -11,6 +11,7 @@ const task = z
   .strictObject({
     state: z
       .enum(['waiting', 'running', 'done', 'failed'])
+      .meta({ id: 'ProjectionTaskState' })
       .describe('`waiting` until a process with the role `projector` starts it.'),
     requested_by: z.string(),
     requested_at: timestamp,
@@ -33,6 +34,7 @@ export const projection = z
     name,
     state: z
       .enum(['running', 'stopped', 'failed'])
+      .meta({ id: 'ProjectionState' })
       .describe(
         '`stopped`: no process runs it. `failed`: the process that answers runs it and cannot ' +
           'continue.',
@@ -47,7 +49,9 @@ export const projection = z
     lag_events: z.int().describe('Events that it has not processed, counted up to 1,000.'),
     lag_seconds: z.number().describe('Age of the oldest event that it has not processed.'),
     moved_at: timestamp,
-    tasks: z.array(z.enum(['rebuild', 'verify'])).describe('Tasks that can be requested.'),
+    tasks: z
+      .array(z.enum(['rebuild', 'verify']).meta({ id: 'ProjectionTaskKind' }))
+      .describe('Tasks that can be requested.'),
     rebuild: task.nullable().describe('The last rebuild that was requested over the API.'),
     verify: task.nullable().describe('The last verification that was requested over the API.'),
   })

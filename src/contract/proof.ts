@@ -87,6 +87,7 @@ export const sinkList = z
             url: z.string().meta({ examples: ['s3://archive/checkpoints/'] }),
             state: z
               .enum(['unknown', 'keeps', 'retries', 'refuses'])
+              .meta({ id: 'LogCheckpointSinkState' })
               .describe(
                 '`unknown`: not asked yet. `refuses`: it has a checkpoint that this log does not ' +
                   'have, so an older copy of the log was restored, or the log was changed.',

@@ -31,14 +31,16 @@ export const accountChoice = z
   })
   .meta({ id: 'AccountChoice' });
 
-const person = z.strictObject({
-  subject: z
-    .string()
-    .describe("The identity provider's id of the person.")
-    .meta({ examples: ['00u1ab2cd'] }),
-  name: z.string().nullable(),
-  email: z.string().nullable(),
-});
+const person = z
+  .strictObject({
+    subject: z
+      .string()
+      .describe("The identity provider's id of the person.")
+      .meta({ examples: ['00u1ab2cd'] }),
+    name: z.string().nullable(),
+    email: z.string().nullable(),
+  })
+  .meta({ id: 'Person' });
 
 export const signInOptions = z
   .strictObject({

@@ -15,8 +15,11 @@ export interface Health {
 const live = z.strictObject({ status: z.literal('live') }).meta({ id: 'Liveness' });
 const readiness = z
   .strictObject({
-    status: z.enum(['ready', 'not_ready']),
-    checks: z.record(z.string(), z.strictObject({ ok: z.boolean(), detail: z.string() })),
+    status: z.enum(['ready', 'not_ready']).meta({ id: 'ReadinessStatus' }),
+    checks: z.record(
+      z.string(),
+      z.strictObject({ ok: z.boolean(), detail: z.string() }).meta({ id: 'ReadinessCheck' }),
+    ),
   })
   .meta({ id: 'Readiness' });
 

@@ -38,6 +38,15 @@ async function run() {
   const inBatch = await waybill.getTransfer({
     path: { transfer_id: batch.data?.transfer_ids?.[0] ?? '' },
   });
+  const flow = await waybill.createFlow({
+    body: {
+      name: 'hey-api',
+      source: { uri: 's3://archive/out/' },
+      destination_uri: 's3://archive/in/',
+      enabled: false,
+    },
+  });
+  const run = await waybill.runFlow({ path: { flow_id: flow.data?.id ?? '' } });
   const rejected = await waybill.createTransfer({
     body: { ...body, source_uri: 'sftp://nowhere/a.csv', destination_uri: 'sftp://nowhere/b.csv' },
   });
@@ -50,6 +59,7 @@ async function run() {
     enabled: changed.data?.enabled,
     batch: [inBatch.data?.priority, inBatch.data?.verify ?? null],
     removed: removed.response?.status,
+    run: [run.data?.id?.slice(0, 4), run.data?.status],
     rejected: [rejected.error?.status, rejected.error?.code],
   };
 }

@@ -50,6 +50,17 @@ async function run() {
   const removed = await client.DELETE('/v1/webhooks/{webhook_id}', {
     params: { path: { webhook_id } },
   });
+  const flow = await client.POST('/v1/flows', {
+    body: {
+      name: 'openapi-fetch',
+      source: { uri: 's3://archive/out/' },
+      destination_uri: 's3://archive/in/',
+      enabled: false,
+    },
+  });
+  const run = await client.POST('/v1/flows/{flow_id}/runs', {
+    params: { path: { flow_id: flow.data?.id ?? '' } },
+  });
   const rejected = await client.POST('/v1/transfers', {
     body: { ...body, source_uri: 'sftp://nowhere/a.csv', destination_uri: 'sftp://nowhere/b.csv' },
   });
@@ -62,6 +73,7 @@ async function run() {
     enabled: changed.data?.enabled,
     batch: [inBatch.data?.priority, inBatch.data?.verify ?? null],
     removed: removed.response.status,
+    run: [run.data?.id?.slice(0, 4), run.data?.status],
     rejected: [rejected.error?.status, rejected.error?.code],
   };
 }

@@ -28,6 +28,8 @@ const COMPILER = [
   ...['--module', 'commonjs', '--moduleResolution', 'bundler'],
 ];
 
+type Operations = [method: string, operation: OpenAPIV3_1.OperationObject][];
+
 // Outside of the hooks, whose time is limited: the first run downloads them.
 const linters = await npmPackages(join(SUPPORT, 'api-linters'));
 const generators = await npmPackages(join(SUPPORT, 'api-clients'));
@@ -49,9 +51,11 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
   test('has an example for every request and successful answer', () => {
     const media = mediaTypes(document);
     expect(media.length).toBeGreaterThan(60);
-    // `exampleOf` throws, with the field that lacks an example.
-    for (const { schema, example } of media)
-      expect(example).toEqual(exampleOf(schema as Schema, document));
+    for (const { schema, example } of media) {
+      expect(example).toBeDefined();
+      // It throws, with the field that lacks an example.
+      exampleOf(schema as Schema, document);
+    }
   });
 
   test('has only forms that generators understand', () => {
@@ -73,6 +77,53 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       type: ['integer', 'null'],
       format: 'int64',
     });
+  });
+
+  test('names each object and each list of values, so that no generator numbers them', () => {
+    const places = [...objectsIn(document)].filter(([path]) => !/\/examples?(\/|$)/.test(path));
+    for (const [path, { properties, enum: values }] of places) {
+      const isNamed = /^\/components\/schemas\/\w+$/.test(path);
+      if (isNamed || path.endsWith('/properties')) continue;
+      expect.soft(properties, `name it: ${path}`).toBeUndefined();
+      expect.soft(values, `name it: ${path}`).toBeUndefined();
+    }
+    for (const name of Object.keys(document.components?.schemas ?? {}))
+      expect.soft(name).not.toMatch(/Input$|\d$/);
+  });
+
+  test('gives each operation one type of answer', () => {
+    for (const [path, item] of Object.entries(document.paths ?? {}))
+      for (const [method, { responses = {} }] of Object.entries(item ?? {}) as Operations) {
+        const bodies = Object.entries(responses)
+          .filter(([status]) => status.startsWith('2'))
+          .map(([, answer]) => (answer as OpenAPIV3_1.ResponseObject).content ?? {})
+          .flatMap((content) => Object.values(content).map(({ schema }) => JSON.stringify(schema)));
+        expect.soft(new Set(bodies).size, `${method} ${path}`).toBeLessThan(2);
+      }
+  });
+
+  test('has URIs as text: a type for URLs would rewrite them', () => {
+    const formats = [...objectsIn(document)].map(([, { format }]) => format);
+    expect(formats.filter((format) => format === 'uri')).toEqual([]);
+  });
+
+  test('names the detail of a problem as the message of the exception of Kiota', () => {
+    expect(document.components?.schemas?.Problem).toMatchObject({
+      properties: { detail: { 'x-ms-primary-error-message': true } },
+    });
+  });
+
+  test('requires a body where a request without one is rejected', async () => {
+    const { key } = await api.createKey(['admin']);
+    for (const [path, item] of Object.entries(document.paths ?? {}))
+      for (const [method, operation] of Object.entries(item ?? {}) as Operations) {
+        const body = operation.requestBody as OpenAPIV3_1.RequestBodyObject | undefined;
+        if (!body) continue;
+        const url = path.replace(/\{(\w+)\}/g, 'none');
+        const { body: problem } = await api.ask(method.toUpperCase(), url, { key });
+        const lacks = problem?.code === 'validation_failed';
+        expect.soft(lacks, `${method} ${path}: ${problem?.detail}`).toBe(body.required === true);
+      }
   });
 
   test('names the values of lists that grow, and does not exclude others', () => {
@@ -143,7 +194,7 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       ),
     ]);
     await workshop.node(TSC, ...COMPILER, 'openapi-fetch.ts', 'hey-api.ts');
-    const { key } = await api.createKey(['transfers:write', 'webhooks:write']);
+    const { key } = await api.createKey(['transfers:write', 'flows:write', 'webhooks:write']);
     expectFlows(await workshop.node('out/openapi-fetch.js', api.url, key));
     expectFlows(await workshop.node('out/hey-api.js', api.url, key));
   });

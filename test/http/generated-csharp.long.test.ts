@@ -43,7 +43,7 @@ describeWithPostgres('a client in C#', () => {
     await dotnet('build', '--nologo', '-v', 'q', '-o', 'out', `-p:NSwagFolder=${tools}`);
     const patterns = join(workshop.folder, 'patterns.json');
     await writeFile(patterns, JSON.stringify(patternsIn(workshop.content)));
-    const { key } = await api.createKey(['transfers:write', 'webhooks:write']);
+    const { key } = await api.createKey(['transfers:write', 'flows:write', 'webhooks:write']);
     expectFlows(await dotnet('out/Waybill.dll', api.url, key, patterns));
   });
 });

@@ -78,6 +78,7 @@ export function expectFlows(printed: string): void {
     enabled: true,
     batch: ['normal', null],
     removed: 204,
+    run: ['run_', 'requested'],
     rejected: [400, 'endpoint_not_configured'],
   });
 }

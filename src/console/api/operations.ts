@@ -22,7 +22,7 @@ export interface Operations {
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
   'GET /v1/events': { query?: { from?: string; stream?: string }; answer: unknown };
-  'GET /v1/flows': { query?: { status?: "active" | "paused"; limit?: number; offset?: number }; answer: FlowList };
+  'GET /v1/flows': { query?: { status?: FlowStatus; limit?: number; offset?: number }; answer: FlowList };
   'GET /v1/flows/{flow_id}': { path: { flow_id: string }; answer: Flow };
   'GET /v1/flows/{flow_id}/files': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowFileList };
   'GET /v1/flows/{flow_id}/runs': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowRunList };
@@ -36,7 +36,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: "-created_at" | "created_at"; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -63,7 +63,7 @@ export interface Operations {
   'POST /v1/flows': { body: FlowRequest; answer: Flow };
   'POST /v1/flows/{flow_id}/pause': { path: { flow_id: string }; answer: Flow };
   'POST /v1/flows/{flow_id}/resume': { path: { flow_id: string }; answer: Flow };
-  'POST /v1/flows/{flow_id}/runs': { path: { flow_id: string }; body: RunRequest; answer: DryRun };
+  'POST /v1/flows/{flow_id}/runs': { path: { flow_id: string }; body: RunRequest; answer: RunAnswer };
   'POST /v1/keys': { body: KeyRequest; answer: CreatedKey };
   'POST /v1/keys/{key_id}/revoke': { path: { key_id: string }; answer: Key };
   'POST /v1/projections/{name}/rebuild': { path: { name: string }; answer: Projection };
@@ -113,10 +113,12 @@ export type AfterRequest = {
   destination_marker?: string | null;
 };
 
+export type AfterState = "waiting" | "pending" | "done" | "not_done";
+
 export type AfterTransfer = {
   source: unknown;
   destination_marker: string | null;
-  state: "waiting" | "pending" | "done" | "not_done";
+  state: AfterState;
   marker: string | null;
   moved_to: string | null;
   reason: AfterReason | null;
@@ -162,7 +164,7 @@ export type AuditKind = "transfer" | "batch" | "flow" | "endpoint" | "key" | "we
 
 export type AuditList = {
   data: AuditItem[];
-  pagination: { total: number; limit: number; offset: number; has_more: boolean };
+  pagination: CountedPagination;
 };
 
 export type AuditSubject = {
@@ -199,7 +201,7 @@ export type AzureEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -216,7 +218,7 @@ export type AzureEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "azure";
   account: string;
   container: string;
@@ -233,9 +235,9 @@ export type Bandwidth = {
   windows: BandwidthWindow[];
 };
 
-export type BandwidthInput = {
+export type BandwidthRequest = {
   bytes_per_second?: number | null;
-  windows?: BandwidthWindowInput[];
+  windows?: BandwidthWindowRequest[];
 };
 
 export type BandwidthWindow = {
@@ -246,7 +248,7 @@ export type BandwidthWindow = {
   bytes_per_second: number | null;
 };
 
-export type BandwidthWindowInput = {
+export type BandwidthWindowRequest = {
   days?: Day[];
   from: string;
   to: string;
@@ -264,7 +266,7 @@ export type Batch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
@@ -277,10 +279,17 @@ export type BatchBytes = {
   completed: number;
 };
 
+export type BatchCompletedCounts = {
+  items: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+};
+
 export type BatchCompletedData = {
   batch_id: string;
-  status: "completed" | "completed_with_failures" | "cancelled";
-  counts: { items: number; completed: number; failed: number; cancelled: number };
+  status: BatchOutcome;
+  counts: BatchCompletedCounts;
   bytes: number;
   created_at: string;
   ended_at: string;
@@ -318,7 +327,7 @@ export type BatchItem = {
   priority?: Priority;
   metadata?: Record<string, string>;
   expected_sha256?: string;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
 };
 
@@ -326,6 +335,8 @@ export type BatchList = {
   data: Batch[];
   pagination: Pagination;
 };
+
+export type BatchOutcome = "completed" | "completed_with_failures" | "cancelled";
 
 export type BatchRequest = {
   items?: BatchItem[];
@@ -338,7 +349,7 @@ export type BatchRequest = {
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
 };
 
@@ -391,6 +402,18 @@ export type CancelledTransfer = {
   cancelled_at: string;
 };
 
+export type ConnectivityError = {
+  code: TransferErrorCode;
+  message: string;
+};
+
+export type CountedPagination = {
+  total: number;
+  limit: number;
+  offset: number;
+  has_more: boolean;
+};
+
 export type CreatedBatch = {
   id: string;
   status: BatchStatus;
@@ -401,7 +424,7 @@ export type CreatedBatch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
@@ -417,7 +440,7 @@ export type CreatedKey = {
   scopes: Scope[];
   role: Role | null;
   last_four: string;
-  status: "active" | "expired" | "revoked";
+  status: KeyStatus;
   expiring_soon: boolean;
   created_at: string;
   expires_at: string | null;
@@ -479,12 +502,17 @@ export type DeliveryDetail = {
   last_error: string | null;
   body: string;
   attempt_list: DeliveryAttempt[];
-  request: { url: string; headers: Record<string, string> } | null;
+  request: DeliveryRequest | null;
 };
 
 export type DeliveryList = {
   data: Delivery[];
-  pagination: { total: number; limit: number; offset: number; has_more: boolean };
+  pagination: CountedPagination;
+};
+
+export type DeliveryRequest = {
+  url: string;
+  headers: Record<string, string>;
 };
 
 export type DeliveryStatus = "pending" | "delivered" | "failed";
@@ -494,13 +522,6 @@ export type DescribedFile = {
   version: string | null;
 };
 
-export type DryRun = {
-  counts: DryRunCounts;
-  data: DryRunFile[];
-  error: ListingError | null;
-  truncated: boolean;
-};
-
 export type DryRunCounts = {
   take: number;
   wait: number;
@@ -508,11 +529,13 @@ export type DryRunCounts = {
   reject: number;
 };
 
+export type DryRunDecision = "take" | "wait" | "taken" | "reject";
+
 export type DryRunFile = {
   path: string;
   size: number | null;
   modified_at: string | null;
-  decision: "take" | "wait" | "taken" | "reject";
+  decision: DryRunDecision;
   reason: string;
   destination_uri: string | null;
 };
@@ -530,7 +553,7 @@ export type EndpointConnectivityLostData = {
   host: string;
   last_success_at: string | null;
   detected_at: string;
-  error: { code: TransferErrorCode; message: string };
+  error: ConnectivityError;
 };
 
 export type EndpointConnectivityLostPayload = {
@@ -586,7 +609,7 @@ export type EndpointTestResult = {
 
 export type EndpointTestStep = {
   type: "step";
-  step: "resolve" | "via" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove";
+  step: EndpointTestStepName;
   ok: boolean;
   ms: number;
   at: string;
@@ -596,6 +619,8 @@ export type EndpointTestStep = {
   advice?: string;
 };
 
+export type EndpointTestStepName = "resolve" | "via" | "connect" | "sign_in" | "list" | "write" | "rename" | "read" | "remove";
+
 export type EndpointUpdate = 
   | SftpEndpointUpdate
   | FtpsEndpointUpdate
@@ -603,7 +628,7 @@ export type EndpointUpdate =
   | AzureEndpointUpdate;
 
 export type EndpointVia = {
-  type: "ssh" | "http" | "socks5";
+  type: ViaType;
   host: string;
   port: number;
   username: string | null;
@@ -624,15 +649,17 @@ export type FileList = {
 
 export type FileListItem = {
   name: string;
-  type: "file" | "directory" | "other";
+  type: FileType;
   size: number | null;
   modified_at: string | null;
 };
 
+export type FileType = "file" | "directory" | "other";
+
 export type Flow = {
   id: string;
   name: string;
-  status: "active" | "paused";
+  status: FlowStatus;
   source: FlowFolder;
   ready: FlowReady;
   trigger: FlowTrigger | null;
@@ -640,7 +667,7 @@ export type Flow = {
   priority: Priority;
   metadata: Record<string, string>;
   after: After | null;
-  start: "now" | "new_only";
+  start: FlowStart;
   created_at: string;
   updated_at: string;
   last_run_at: string | null;
@@ -671,7 +698,7 @@ export type FlowFailure = {
 export type FlowFile = {
   source_uri: string;
   version: string;
-  status: "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "rejected" | "skipped";
+  status: FlowFileStatus;
   attempts: number;
   run_id: string | null;
   transfer_id: string | null;
@@ -688,6 +715,8 @@ export type FlowFileList = {
   data: FlowFile[];
   pagination: Pagination;
 };
+
+export type FlowFileStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "rejected" | "skipped";
 
 export type FlowFolder = {
   uri: string;
@@ -735,13 +764,13 @@ export type FlowRequest = {
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
   enabled?: boolean;
-  start?: "now" | "new_only";
+  start?: FlowStart;
 };
 
 export type FlowRun = {
   id: string;
-  status: "requested" | "listing" | "open" | "completed" | "completed_with_failures" | "cancelled" | "empty" | "failed";
-  reason: "schedule" | "request";
+  status: FlowRunStatus;
+  reason: FlowRunReason;
   batch_id: string | null;
   error: ListingError | null;
   counts: FlowRunCounts | null;
@@ -750,13 +779,20 @@ export type FlowRun = {
   ended_at: string | null;
 };
 
+export type FlowRunCompletedCounts = {
+  files: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+};
+
 export type FlowRunCompletedData = {
   flow_id: string;
   name: string;
   run_id: string;
   batch_id: string;
-  status: "completed" | "completed_with_failures" | "cancelled";
-  counts: { files: number; completed: number; failed: number; cancelled: number };
+  status: BatchOutcome;
+  counts: FlowRunCompletedCounts;
   bytes: number;
   started_at: string;
   ended_at: string;
@@ -780,8 +816,14 @@ export type FlowRunFailedData = {
   flow_id: string;
   name: string;
   run_id: string;
-  error: { code: string; message: string; folder: string };
+  error: FlowRunFailedError;
   failed_at: string;
+};
+
+export type FlowRunFailedError = {
+  code: string;
+  message: string;
+  folder: string;
 };
 
 export type FlowRunFailedPayload = {
@@ -796,12 +838,20 @@ export type FlowRunList = {
   pagination: Pagination;
 };
 
+export type FlowRunReason = "schedule" | "request";
+
+export type FlowRunStatus = "requested" | "listing" | "open" | "completed" | "completed_with_failures" | "cancelled" | "empty" | "failed";
+
 export type FlowSource = {
   uri: string;
   pattern?: string;
   exclude?: string[];
   recursive?: boolean;
 };
+
+export type FlowStart = "now" | "new_only";
+
+export type FlowStatus = "active" | "paused";
 
 export type FlowTrigger = {
   every: string | null;
@@ -825,7 +875,7 @@ export type FtpsEndpoint = {
   host: string;
   base_path: string;
   username: string;
-  tls: "explicit" | "implicit";
+  tls: FtpsTls;
   ca_pem: string | null;
   port: number;
   id: string;
@@ -843,14 +893,14 @@ export type FtpsEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "ftps";
   host: string;
   port?: number;
   base_path?: string;
   username: string;
   password: string;
-  tls?: "explicit" | "implicit";
+  tls?: FtpsTls;
   ca_pem?: string | null;
 };
 
@@ -859,16 +909,18 @@ export type FtpsEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "ftps";
   host: string;
   port?: number;
   base_path?: string;
   username: string;
   password?: string;
-  tls?: "explicit" | "implicit";
+  tls?: FtpsTls;
   ca_pem?: string | null;
 };
+
+export type FtpsTls = "explicit" | "implicit";
 
 export type HistoryItem = {
   position: string;
@@ -899,7 +951,7 @@ export type Key = {
   scopes: Scope[];
   role: Role | null;
   last_four: string;
-  status: "active" | "expired" | "revoked";
+  status: KeyStatus;
   expiring_soon: boolean;
   created_at: string;
   expires_at: string | null;
@@ -933,6 +985,8 @@ export type KeyRequest = {
   expires_in?: string;
 };
 
+export type KeyStatus = "active" | "expired" | "revoked";
+
 export type ListingError = {
   code: string;
   message: string;
@@ -959,7 +1013,7 @@ export type LiveTransfer = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
@@ -1006,7 +1060,7 @@ export type LogCheckpointPayload = {
 
 export type LogCheckpointSink = {
   url: string;
-  state: "unknown" | "keeps" | "retries" | "refuses";
+  state: LogCheckpointSinkState;
   size: number | null;
   taken_at: string | null;
   error: string | null;
@@ -1016,6 +1070,8 @@ export type LogCheckpointSink = {
 export type LogCheckpointSinkList = {
   data: LogCheckpointSink[];
 };
+
+export type LogCheckpointSinkState = "unknown" | "keeps" | "retries" | "refuses";
 
 export type LogConsistency = {
   from: number;
@@ -1075,6 +1131,12 @@ export type Pagination = {
   has_more: boolean;
 };
 
+export type Person = {
+  subject: string;
+  name: string | null;
+  email: string | null;
+};
+
 export type PingData = {
   webhook_id: string;
 };
@@ -1107,7 +1169,7 @@ export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parame
 
 export type Projection = {
   name: string;
-  state: "running" | "stopped" | "failed";
+  state: ProjectionState;
   detail: string | null;
   version: number;
   position: string;
@@ -1115,7 +1177,7 @@ export type Projection = {
   lag_events: number;
   lag_seconds: number;
   moved_at: string;
-  tasks: ("rebuild" | "verify")[];
+  tasks: ProjectionTaskKind[];
   rebuild: ProjectionTask | null;
   verify: ProjectionTask | null;
 };
@@ -1124,8 +1186,10 @@ export type ProjectionList = {
   data: Projection[];
 };
 
+export type ProjectionState = "running" | "stopped" | "failed";
+
 export type ProjectionTask = {
-  state: "waiting" | "running" | "done" | "failed";
+  state: ProjectionTaskState;
   requested_by: string;
   requested_at: string;
   started_at: string | null;
@@ -1138,6 +1202,10 @@ export type ProjectionTask = {
   error: string | null;
 };
 
+export type ProjectionTaskKind = "rebuild" | "verify";
+
+export type ProjectionTaskState = "waiting" | "running" | "done" | "failed";
+
 export type Protocol = "sftp" | "ftps" | "s3" | "azure";
 
 export type ProvenEvent = {
@@ -1145,6 +1213,8 @@ export type ProvenEvent = {
   leaf: string;
   proof: string[];
 };
+
+export type ProxyType = "http" | "socks5";
 
 export type QueueLength = {
   priority: Priority;
@@ -1155,9 +1225,16 @@ export type QueueLength = {
 };
 
 export type Readiness = {
-  status: "ready" | "not_ready";
-  checks: Record<string, { ok: boolean; detail: string }>;
+  status: ReadinessStatus;
+  checks: Record<string, ReadinessCheck>;
 };
+
+export type ReadinessCheck = {
+  ok: boolean;
+  detail: string;
+};
+
+export type ReadinessStatus = "ready" | "not_ready";
 
 export type Receipt = {
   version: 1;
@@ -1193,11 +1270,6 @@ export type ReplayRequest = {
   from: string;
 };
 
-export type RequestedRun = {
-  id: string;
-  status: "requested";
-};
-
 export type RetriedDeliveries = {
   retried: number;
 };
@@ -1219,9 +1291,20 @@ export type RetryFailedRequest = {
 
 export type Role = "viewer" | "operator" | "auditor" | "admin";
 
+export type RunAnswer = {
+  id?: string;
+  status?: "requested";
+  counts?: DryRunCounts;
+  data?: DryRunFile[];
+  error?: ListingError | null;
+  truncated?: boolean;
+};
+
 export type RunRequest = {
   dry_run?: boolean;
 };
+
+export type S3Encryption = "AES256" | "aws:kms";
 
 export type S3Endpoint = {
   name: string;
@@ -1237,7 +1320,7 @@ export type S3Endpoint = {
   force_path_style: boolean;
   ca_pem: string | null;
   storage_class: string | null;
-  sse: "AES256" | "aws:kms" | null;
+  sse: S3Encryption | null;
   sse_kms_key_id: string | null;
   via: EndpointVia | null;
   id: string;
@@ -1255,7 +1338,7 @@ export type S3EndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1266,7 +1349,7 @@ export type S3EndpointRequest = {
   secret_access_key: string;
   ca_pem?: string | null;
   storage_class?: string | null;
-  sse?: "AES256" | "aws:kms" | null;
+  sse?: S3Encryption | null;
   sse_kms_key_id?: string | null;
   via?: ViaProxy | null;
 };
@@ -1276,7 +1359,7 @@ export type S3EndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "s3";
   bucket: string;
   prefix?: string;
@@ -1287,7 +1370,7 @@ export type S3EndpointUpdate = {
   secret_access_key?: string;
   ca_pem?: string | null;
   storage_class?: string | null;
-  sse?: "AES256" | "aws:kms" | null;
+  sse?: S3Encryption | null;
   sse_kms_key_id?: string | null;
   via?: ViaProxy | null;
 };
@@ -1310,7 +1393,7 @@ export type SecretRotation = {
 export type Session = {
   key_id: string | null;
   key_name: string | null;
-  person: { subject: string; name: string | null; email: string | null } | null;
+  person: Person | null;
   account: string;
   accounts: string[];
   roles: Role[];
@@ -1349,7 +1432,7 @@ export type SftpEndpointRequest = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "sftp";
   host: string;
   port?: number;
@@ -1368,7 +1451,7 @@ export type SftpEndpointUpdate = {
   max_connections?: number;
   accounts?: string[] | null;
   overwrite?: boolean;
-  bandwidth?: BandwidthInput | null;
+  bandwidth?: BandwidthRequest | null;
   protocol: "sftp";
   host: string;
   port?: number;
@@ -1431,6 +1514,15 @@ export type TransferCompletedPayload = {
   data: TransferCompletedData;
 };
 
+export type TransferCounts = {
+  pending: number;
+  queued: number;
+  in_progress: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+};
+
 export type TransferCreatedData = {
   transfer_id: string;
   file_name: string;
@@ -1469,7 +1561,7 @@ export type TransferDetail = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
@@ -1504,6 +1596,11 @@ export type TransferFailedPayload = {
   type: "transfer.failed";
   created_at: string;
   data: TransferFailedData;
+};
+
+export type TransferFailures = {
+  code: TransferErrorCode;
+  transfers: number;
 };
 
 export type TransferFilters = {
@@ -1603,9 +1700,11 @@ export type TransferRequest = {
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
   expected_sha256?: string;
-  verify?: "read_back";
+  verify?: Verify;
   preserve_mtime?: boolean;
 };
+
+export type TransferSort = "-created_at" | "created_at";
 
 export type TransferSourceDeletedData = {
   transfer_id: string;
@@ -1669,12 +1768,14 @@ export type TransferStatus = "pending" | "queued" | "in_progress" | "completed" 
 
 export type TransferSummary = {
   total: number;
-  by_status: { pending: number; queued: number; in_progress: number; completed: number; failed: number; cancelled: number };
-  failures: { code: TransferErrorCode; transfers: number }[];
+  by_status: TransferCounts;
+  failures: TransferFailures[];
 };
 
+export type Verify = "read_back";
+
 export type ViaHop = {
-  type: "ssh" | "http" | "socks5";
+  type: ViaType;
   host: string;
   port?: number;
   username?: string | null;
@@ -1685,7 +1786,7 @@ export type ViaHop = {
 };
 
 export type ViaProxy = {
-  type: "http" | "socks5";
+  type: ProxyType;
   host: string;
   port?: number;
   username?: string | null;
@@ -1694,6 +1795,8 @@ export type ViaProxy = {
   passphrase?: string;
   host_keys?: HostKey[] | null;
 };
+
+export type ViaType = "ssh" | "http" | "socks5";
 
 export type WaitingFor = {
   reason: WaitingReason;

@@ -12,7 +12,7 @@ import { commonOptions } from '../transfers/options.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { batchStatus } from './requests.ts';
 
-const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const uri = (example: string) => z.string().meta({ examples: [example] });
 
 const folder = z
   .strictObject({

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Bandwidth } from '../../domain/endpoints/bandwidth.ts';
 import type { EndpointOptions } from '../../domain/endpoints/endpoint.ts';
-import { VIA_TYPES } from '../../domain/endpoints/via.ts';
+import { viaType } from '../../domain/protocols/fields.ts';
 import {
   type AnyProtocol,
   type EndpointSettings,
@@ -69,7 +69,7 @@ const acceptedHostKeys = z.array(
 
 const viaAnswer = z
   .strictObject({
-    type: z.enum(VIA_TYPES),
+    type: viaType,
     host: z.string().meta({ examples: ['jump.example.com'] }),
     port: z.int(),
     username: z
@@ -153,7 +153,7 @@ export const testLine = z
     z
       .strictObject({
         type: z.literal('step'),
-        step: z.enum(STEPS),
+        step: z.enum(STEPS).meta({ id: 'EndpointTestStepName' }),
         ok: z.boolean(),
         ms: z.int(),
         at: timestamp,
@@ -186,7 +186,7 @@ export const fileList = z
         z
           .strictObject({
             name: z.string().meta({ examples: ['report.csv'] }),
-            type: z.enum(['file', 'directory', 'other']),
+            type: z.enum(['file', 'directory', 'other']).meta({ id: 'FileType' }),
             size: z.int().nullable(),
             modified_at: timestamp.nullable(),
           })

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { FLOW_STARTS } from '../../domain/flows/flow.ts';
+import { RUN_REASONS } from '../../domain/flows/flow.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
-import { flowStatus } from './requests.ts';
+import { flowStart, flowStatus } from './requests.ts';
 
 const runId = z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
-const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const uri = (example: string) => z.string().meta({ examples: [example] });
 const path = z.string().meta({ examples: ['2026/orders.csv'] });
 const version = z
   .string()
@@ -42,12 +42,14 @@ export const flowRun = z
     id: runId,
     status: z
       .enum(RUN_STATUSES)
+      .meta({ id: 'FlowRunStatus' })
       .describe(
         'A run is `listing` until it knows its files, then `open` until all of them have ended. An ' +
           '`empty` run found nothing to take, a `failed` one could not list the folder.',
       ),
     reason: z
-      .enum(['schedule', 'request'])
+      .enum(RUN_REASONS)
+      .meta({ id: 'FlowRunReason' })
       .describe('`request`: you asked for it. `schedule`: it was due, or a file became ready.'),
     batch_id: batchId.nullable().describe('The batch with its files. Null if it took none.'),
     error: listingError
@@ -111,7 +113,7 @@ export const flow = z
     after: afterRequested
       .nullable()
       .describe('What follows the copy of each file. Null if nothing.'),
-    start: z.enum(FLOW_STARTS),
+    start: flowStart,
     created_at: timestamp,
     updated_at: timestamp,
     last_run_at: timestamp
@@ -147,9 +149,7 @@ export const removedFlow = z
   .meta({ id: 'RemovedFlow' });
 export type RemovedFlow = z.output<typeof removedFlow>;
 
-export const requestedRun = z
-  .strictObject({ id: runId, status: z.literal('requested') })
-  .meta({ id: 'RequestedRun' });
+const requestedRun = z.strictObject({ id: runId, status: z.literal('requested') });
 export type RequestedRun = z.output<typeof requestedRun>;
 
 const counts = z
@@ -157,37 +157,63 @@ const counts = z
   .meta({ id: 'DryRunCounts' });
 
 /** What a run would do now. */
-export const dryRun = z
-  .strictObject({
-    counts: counts.describe('Files by what a run would do with them.'),
-    data: z
-      .array(
-        z
-          .strictObject({
-            path: path.describe('Below the folder of the flow.'),
-            size: z.int().nullable(),
-            modified_at: timestamp.nullable(),
-            decision: z
-              .enum(['take', 'wait', 'taken', 'reject'])
-              .describe(
-                '`taken`: an earlier run took or skipped this version. `reject`: it cannot become ' +
-                  'a transfer.',
-              ),
-            reason: z.string().meta({ examples: ['New'] }),
-            destination_uri: z
-              .string()
-              .nullable()
-              .describe('Null for a file that is not taken, or that cannot become a transfer.')
-              .meta({ examples: ['s3://archive/2026-03-01/orders.csv'] }),
-          })
-          .meta({ id: 'DryRunFile' }),
-      )
-      .describe('In the order of the paths, at most 1,000.'),
-    error: listingError.nullable().describe('Why a folder could not be listed.'),
-    truncated: z.boolean().describe('True if there are more files than `data` has.'),
-  })
-  .meta({ id: 'DryRun' });
+const dryRun = z.strictObject({
+  counts: counts.describe('Files by what a run would do with them.'),
+  data: z
+    .array(
+      z
+        .strictObject({
+          path: path.describe('Below the folder of the flow.'),
+          size: z.int().nullable(),
+          modified_at: timestamp.nullable(),
+          decision: z
+            .enum(['take', 'wait', 'taken', 'reject'])
+            .meta({ id: 'DryRunDecision' })
+            .describe(
+              '`taken`: an earlier run took or skipped this version. `reject`: it cannot become ' +
+                'a transfer.',
+            ),
+          reason: z.string().meta({ examples: ['New'] }),
+          destination_uri: z
+            .string()
+            .nullable()
+            .describe('Null for a file that is not taken, or that cannot become a transfer.')
+            .meta({ examples: ['s3://archive/2026-03-01/orders.csv'] }),
+        })
+        .meta({ id: 'DryRunFile' }),
+    )
+    .describe('In the order of the paths, at most 1,000.'),
+  error: listingError.nullable().describe('Why a folder could not be listed.'),
+  truncated: z.boolean().describe('True if there are more files than `data` has.'),
+});
 export type DryRun = z.output<typeof dryRun>;
+
+/** Either of the two. Most generators of clients give an operation one type of answer. */
+export const runAnswer = z
+  .strictObject({ ...requestedRun.partial().shape, ...dryRun.partial().shape })
+  .meta({
+    id: 'RunAnswer',
+    description: 'Has `id` and `status`, or with `dry_run` the other fields.',
+  });
+export const EXAMPLE_RUN: RequestedRun = {
+  id: 'run_01JZ8Q6W3N5V4T2R1P0M9K8J7H',
+  status: 'requested',
+};
+export const EXAMPLE_DRY_RUN: DryRun = {
+  counts: { take: 1, wait: 0, taken: 0, reject: 0 },
+  data: [
+    {
+      path: '2026/orders.csv',
+      size: 1_048_576,
+      modified_at: '2026-01-31T09:30:00.000Z',
+      decision: 'take',
+      reason: 'New',
+      destination_uri: 's3://archive/2026-01-31/orders.csv',
+    },
+  ],
+  error: null,
+  truncated: false,
+};
 
 export const flowRunList = z
   .strictObject({
@@ -207,6 +233,7 @@ export const flowFileList = z
             version,
             status: z
               .enum([...TRANSFER_STATUSES, 'rejected', 'skipped'])
+              .meta({ id: 'FlowFileStatus' })
               .describe(
                 'Of its transfer. `rejected` cannot become a transfer. `skipped` was there when the ' +
                   'flow was created.',

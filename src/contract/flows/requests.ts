@@ -16,7 +16,8 @@ const MAX_UNCHANGED_MS = 24 * 3_600_000;
 const UNCHANGED_FOR = { unchanged_for: '30s' };
 
 export const flowParams = z.object({ flow_id: flowId });
-export const flowStatus = z.enum(FLOW_STATUSES).exclude(['removed']);
+export const flowStatus = z.enum(FLOW_STATUSES).exclude(['removed']).meta({ id: 'FlowStatus' });
+export const flowStart = z.enum(FLOW_STARTS).meta({ id: 'FlowStart' });
 
 const duration = (least: number, most: number, range: string) =>
   text
@@ -167,8 +168,7 @@ export const flowRequest = z
     metadata: fields.metadata.describe('Of each transfer.'),
     after: afterRequest,
     enabled: z.boolean().default(true).describe('False to create the flow as paused.'),
-    start: z
-      .enum(FLOW_STARTS)
+    start: flowStart
       .default('now')
       .describe('`new_only` skips the files that are in the folder when the flow is created.'),
   })
@@ -202,7 +202,7 @@ export const flowChanges = z
   .meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });
 export type FlowChanges = z.output<typeof flowChanges>;
 
-/** Body of POST /v1/flows/{id}/runs. */
+/** Body of POST /v1/flows/{id}/runs. It may be missing. */
 export const runRequest = z
   .strictObject({
     dry_run: z
@@ -210,9 +210,9 @@ export const runRequest = z
       .default(false)
       .describe('True to see what a run would take, and why not the rest. Nothing is taken.'),
   })
+  .meta({ id: 'RunRequest', examples: [{ dry_run: true }] })
   .nullish()
-  .transform((value) => value ?? { dry_run: false })
-  .meta({ id: 'RunRequest', examples: [{ dry_run: true }] });
+  .transform((value) => value ?? { dry_run: false });
 
 /** Query of GET /v1/flows. */
 export const flowQuery = z.strictObject({

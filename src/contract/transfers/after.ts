@@ -5,7 +5,7 @@ import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { timestamp } from '../instants.ts';
 import { inWords } from '../wording.ts';
 
-const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const uri = (example: string) => z.string().meta({ examples: [example] });
 
 const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
 const MAX_FOLDER_BYTES = 1_024;
@@ -115,6 +115,7 @@ export const afterAnswer = z
     ...afterRequested.shape,
     state: z
       .enum(AFTER_STATES)
+      .meta({ id: 'AfterState' })
       .describe(
         '`waiting` until the transfer completes, then `pending`. At the end `done`, or ' +
           '`not_done` for the `reason`.',

@@ -16,7 +16,7 @@ import { batchId, transferId, transferStatus } from './requests.ts';
 /** Failed transfers whose error codes a summary counts, newest first. */
 export const COUNTED_FAILURES = 10_000;
 
-const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const uri = (example: string) => z.string().meta({ examples: [example] });
 const source = uri('sftp://files.example.com/out/report.csv');
 const destination = uri('s3://archive/in/report.csv');
 const fileName = z.string().meta({ examples: ['report.csv'] });
@@ -94,14 +94,20 @@ export type TransferList = z.output<typeof transferList>;
 export const transferSummary = z
   .strictObject({
     total: z.int(),
-    by_status: z.strictObject(
-      Object.fromEntries(TRANSFER_STATUSES.map((status) => [status, z.int()])) as Record<
-        TransferStatus,
-        z.ZodInt
-      >,
-    ),
+    by_status: z
+      .strictObject(
+        Object.fromEntries(TRANSFER_STATUSES.map((status) => [status, z.int()])) as Record<
+          TransferStatus,
+          z.ZodInt
+        >,
+      )
+      .meta({ id: 'TransferCounts' }),
     failures: z
-      .array(z.strictObject({ code: transferErrorCode, transfers: z.int() }))
+      .array(
+        z
+          .strictObject({ code: transferErrorCode, transfers: z.int() })
+          .meta({ id: 'TransferFailures' }),
+      )
       .describe(
         `The failed transfers by error code, the most frequent first. With more than ` +
           `${COUNTED_FAILURES} failed transfers, the newest ${COUNTED_FAILURES} are counted.`,

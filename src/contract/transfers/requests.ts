@@ -173,6 +173,7 @@ export const listQuery = z
     ...filters,
     sort: z
       .enum(SORT_ORDERS)
+      .meta({ id: 'TransferSort' })
       .default('-created_at')
       .describe('Newest first (`-created_at`) or oldest first (`created_at`).'),
     ...pageQuery,

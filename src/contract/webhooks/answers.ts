@@ -5,7 +5,7 @@ import { webhookId } from './requests.ts';
 
 const webhookFields = {
   id: webhookId,
-  url: z.string().meta({ format: 'uri', examples: ['https://receiver.example.com/waybill'] }),
+  url: z.string().meta({ examples: ['https://receiver.example.com/waybill'] }),
   events: z.array(z.enum(WEBHOOK_EVENT_TYPES)),
   enabled: z.boolean(),
   created_at: timestamp,

@@ -31,10 +31,12 @@ export const deliveriesQuery = z.strictObject({
   ...pageQuery,
 });
 
-/** Body of POST /v1/deliveries/retry-failed. A missing body arrives as null. */
+/** Body of POST /v1/deliveries/retry-failed. It may be missing. */
 export const retryFailedRequest = z
-  .preprocess((body) => body ?? {}, z.strictObject({ account: onlyAccount }))
-  .meta({ id: 'RetryFailedRequest' });
+  .strictObject({ account: onlyAccount })
+  .meta({ id: 'RetryFailedRequest' })
+  .nullish()
+  .transform((body) => body ?? { account: undefined });
 
 const deliveryFields = {
   id: deliveryId,
@@ -88,6 +90,7 @@ export const deliveryDetail = z
     attempt_list: z.array(attempt).describe('Oldest first.'),
     request: z
       .strictObject({ url: z.string(), headers: z.record(z.string(), z.string()) })
+      .meta({ id: 'DeliveryRequest' })
       .nullable()
       .describe(
         'The request of the last attempt, with the present URL and secret of the webhook. Null ' +

@@ -9,7 +9,7 @@ import { afterReason } from '../transfers/after.ts';
 import { transferError } from '../transfers/errors.ts';
 import { webhookId } from './requests.ts';
 
-const uri = (example: string) => z.string().meta({ format: 'uri', examples: [example] });
+const uri = (example: string) => z.string().meta({ examples: [example] });
 const size = z.int().describe('File size in bytes.');
 
 function transfer<Status extends TransferStatus>(status: Status) {
@@ -51,6 +51,10 @@ const flow = {
   flow_id: z.string().meta({ examples: ['flo_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
   name: z.string().meta({ examples: ['orders'] }),
 };
+
+const outcome = z
+  .enum(['completed', 'completed_with_failures', 'cancelled'])
+  .meta({ id: 'BatchOutcome' });
 
 /** `data` of a payload, by event type. A `ping` is sent on request and is in no history. */
 export const PAYLOADS = {
@@ -107,7 +111,7 @@ export const PAYLOADS = {
   }),
   'batch.completed': z.strictObject({
     batch_id: z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    status: z.enum(['completed', 'completed_with_failures', 'cancelled']),
+    status: outcome,
     counts: z
       .strictObject({
         items: z.int(),
@@ -115,6 +119,7 @@ export const PAYLOADS = {
         failed: z.int().describe('With the items that could not become transfers.'),
         cancelled: z.int(),
       })
+      .meta({ id: 'BatchCompletedCounts' })
       .describe('The items by their outcome.'),
     bytes: z.int().describe('Bytes of the completed transfers.'),
     created_at: timestamp,
@@ -124,7 +129,7 @@ export const PAYLOADS = {
     ...flow,
     run_id: z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
     batch_id: z.string().meta({ examples: ['bat_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    status: z.enum(['completed', 'completed_with_failures', 'cancelled']),
+    status: outcome,
     counts: z
       .strictObject({
         files: z.int(),
@@ -132,6 +137,7 @@ export const PAYLOADS = {
         failed: z.int().describe('With the files that could not become transfers.'),
         cancelled: z.int(),
       })
+      .meta({ id: 'FlowRunCompletedCounts' })
       .describe('The files by their outcome.'),
     bytes: z.int().describe('Bytes of the completed files.'),
     started_at: timestamp,
@@ -140,14 +146,16 @@ export const PAYLOADS = {
   'flow.run_failed': z.strictObject({
     ...flow,
     run_id: z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] }),
-    error: z.strictObject({
-      code: z.string().meta({ examples: ['permission_denied'] }),
-      message: z.string().meta({ examples: ['/out: permission denied'] }),
-      folder: z
-        .string()
-        .describe('Below the folder of the flow.')
-        .meta({ examples: ['2026/'] }),
-    }),
+    error: z
+      .strictObject({
+        code: z.string().meta({ examples: ['permission_denied'] }),
+        message: z.string().meta({ examples: ['/out: permission denied'] }),
+        folder: z
+          .string()
+          .describe('Below the folder of the flow.')
+          .meta({ examples: ['2026/'] }),
+      })
+      .meta({ id: 'FlowRunFailedError' }),
     failed_at: timestamp,
   }),
   'flow.recovered': z.strictObject({
@@ -162,7 +170,7 @@ export const PAYLOADS = {
     host: z.string().meta({ examples: ['files.example.com'] }),
     last_success_at: timestamp.nullable(),
     detected_at: timestamp,
-    error: transferError.pick({ code: true, message: true }),
+    error: transferError.pick({ code: true, message: true }).meta({ id: 'ConnectivityError' }),
   }),
   'key.expiring_soon': z.strictObject({
     key_id: keyId,

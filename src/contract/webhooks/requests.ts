@@ -31,7 +31,7 @@ const url = z
     'Target of the deliveries: https, without user name, password or fragment. Plain http and ' +
       'private addresses only if the operator allows them.',
   )
-  .meta({ format: 'uri', examples: ['https://receiver.example.com/waybill'] });
+  .meta({ examples: ['https://receiver.example.com/waybill'] });
 
 const events = z
   .array(z.enum(WEBHOOK_EVENT_TYPES))
@@ -88,18 +88,17 @@ export const webhookChanges = z
   .meta({ id: 'WebhookChanges' });
 export type WebhookChanges = z.output<typeof webhookChanges>;
 
-/** Body of POST /v1/webhooks/{id}/rotate-secret. A missing body arrives as null. */
-export const rotationRequest = z
-  .preprocess(
-    (body) => body ?? {},
-    z.strictObject({
-      secret,
-      grace: z
-        .string()
-        .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'must be a whole number and a unit, such as 0s or 24h')
-        .default('24h')
-        .describe('How long the old secret also signs: at most 7d. Use `0s` if it has leaked.'),
-    }),
-  )
+const rotation = z
+  .strictObject({
+    secret,
+    grace: z
+      .string()
+      .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'must be a whole number and a unit, such as 0s or 24h')
+      .default('24h')
+      .describe('How long the old secret also signs: at most 7d. Use `0s` if it has leaked.'),
+  })
   .meta({ id: 'SecretRotation' });
+
+/** Body of POST /v1/webhooks/{id}/rotate-secret. It may be missing. */
+export const rotationRequest = rotation.nullish().transform((body) => body ?? rotation.parse({}));
 export type RotationRequest = z.output<typeof rotationRequest>;

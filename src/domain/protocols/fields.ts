@@ -74,6 +74,7 @@ export const url = z
     'must not contain a user, a query or a fragment',
   )
   .refine((value) => value.length <= MAX_URL, `must have at most ${MAX_URL} characters`)
+  .meta({ format: undefined })
   .nullable()
   .default(null);
 export const hostKey = z
@@ -110,10 +111,10 @@ export const hostKeys = z
       'keys, for the same host and port.',
   );
 
-/** Returns the field of a request for the hop before the server. */
-function via<const Types extends readonly [ViaType, ...ViaType[]]>(types: Types) {
+/** Returns the field of a request for the hop before the server. `id` names it in OpenAPI. */
+function via<Type extends ViaType>(type: z.ZodEnum<{ [Key in Type]: Key }>, id: string) {
   const hop = z.strictObject({
-    type: z.enum(types),
+    type,
     host,
     port: port.optional().describe('By default 22 (ssh), 3128 (http) or 1080 (socks5).'),
     username: username.nullable().default(null),
@@ -146,15 +147,16 @@ function via<const Types extends readonly [ViaType, ...ViaType[]]>(types: Types)
           if (Buffer.byteLength(value[field] ?? '') > MAX_SOCKS_BYTES)
             refuse(field, `must have at most ${MAX_SOCKS_BYTES} bytes for a SOCKS5 proxy`);
     })
-    .meta({ id: types.length > 2 ? 'ViaHop' : 'ViaProxy' })
+    .meta({ id })
     .nullable()
     .default(null)
     .describe('A hop on the way to the server: a proxy or, for SFTP, a jump host. Null: none.');
 }
 
 export const PROXIES = ['http', 'socks5'] as const satisfies ViaType[];
-export const viaHop = via(VIA_TYPES);
-export const viaProxy = via(PROXIES);
+export const viaType = z.enum(VIA_TYPES).meta({ id: 'ViaType' });
+export const viaHop = via(viaType, 'ViaHop');
+export const viaProxy = via(z.enum(PROXIES).meta({ id: 'ProxyType' }), 'ViaProxy');
 
 export const HOST_FIELD: FormField = { label: 'Host', placeholder: 'files.example.com' };
 export const USERNAME_FIELD: FormField = { label: 'User name' };

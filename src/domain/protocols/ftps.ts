@@ -36,7 +36,7 @@ export const ftps = defineProtocol({
       (value) => !/[\r\n]/.test(value),
       'must not contain a line break, which ends a command of FTP',
     ),
-    tls: z.enum(TLS).default('explicit'),
+    tls: z.enum(TLS).meta({ id: 'FtpsTls' }).default('explicit'),
     ca_pem: pem,
   },
   signIns: { password: BY_PASSWORD },

@@ -43,7 +43,7 @@ export const s3 = defineProtocol({
     secret_access_key: secret.meta({ examples: ['wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'] }),
     ca_pem: pem,
     storage_class: token.max(64).nullable().default(null),
-    sse: z.enum(ENCRYPTIONS).nullable().default(null),
+    sse: z.enum(ENCRYPTIONS).meta({ id: 'S3Encryption' }).nullable().default(null),
     sse_kms_key_id: token.max(2048).nullable().default(null),
     via: viaProxy,
   },

@@ -11,6 +11,7 @@ import { clientOf } from '../auth/authenticate.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
+  JSON_TYPE,
   noQuery,
   responses,
   WITH_BODY,
@@ -44,8 +45,13 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         body: requests.runRequest,
         response: responses(
           {
-            200: ['What a run would do (`dry_run`)', answers.dryRun],
-            202: ['The run is requested', answers.requestedRun],
+            200: [
+              'What a run would do (`dry_run`)',
+              answers.runAnswer,
+              JSON_TYPE,
+              answers.EXAMPLE_DRY_RUN,
+            ],
+            202: ['The run is requested', answers.runAnswer, JSON_TYPE, answers.EXAMPLE_RUN],
           },
           [...WITH_BODY, ...WITH_IDEMPOTENCY_KEY, 'not_found'],
         ),

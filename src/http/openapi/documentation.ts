@@ -52,23 +52,27 @@ export const noQuery = z.strictObject({});
 /** The body of an answer without a body. */
 export const nothing = z.null();
 
+export const JSON_TYPE = 'application/json';
+
+type Success = [description: string, schema: z.ZodType, type?: string, example?: unknown];
+
 /**
  * Returns the answers of a route for its schema: the successful ones by status, and each problem
  * code under its status.
  */
 export function responses(
-  success: Record<number, [description: string, schema: z.ZodType, type?: string]>,
+  success: Record<number, Success>,
   codes: ProblemCode[],
   always: ProblemCode[] = WITH_KEY,
 ): Record<number, unknown> {
   const answers: Record<number, unknown> = {};
-  for (const [status, [description, schema, type = 'application/json']] of Object.entries(
-    success,
-  )) {
+  for (const [status, answer] of Object.entries(success)) {
+    const [description, schema, type = JSON_TYPE, example] = answer;
+    const media = example === undefined ? { schema } : { schema, example };
     answers[Number(status)] =
       schema === nothing
         ? nothing.describe(description)
-        : { description, content: { [type]: { schema } } };
+        : { description, content: { [type]: media } };
   }
   const byStatus = Map.groupBy([...codes, ...always].toSorted(), (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {

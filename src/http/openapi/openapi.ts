@@ -152,7 +152,10 @@ type Transform = typeof transforms.route;
 const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;
 
 interface Responses {
-  response?: Record<string, { content?: Record<string, { examples?: unknown }> }>;
+  response?: Record<
+    string,
+    { content?: Record<string, { example?: unknown; examples?: unknown }> }
+  >;
 }
 
 /** Restores the examples of answers, which the transformation from zod drops. */
@@ -161,8 +164,10 @@ function withExamples(schema: unknown, transformed: ReturnType<Transform>): Retu
   for (const [status, { content }] of Object.entries(
     (schema as Responses | undefined)?.response ?? {},
   )) {
-    for (const [type, { examples }] of Object.entries(content ?? {})) {
-      if (examples) Object.assign(responses[status]?.content?.[type] ?? {}, { examples });
+    for (const [type, { example, examples }] of Object.entries(content ?? {})) {
+      const media = responses[status]?.content?.[type] ?? {};
+      if (examples) Object.assign(media, { examples });
+      if (example) Object.assign(media, { example });
     }
   }
   return transformed;
@@ -219,15 +224,17 @@ function withoutNull(body: OpenAPIV3_1.RequestBodyObject): OpenAPIV3_1.RequestBo
 }
 
 /**
- * Returns the document without the suffix that the names of schemas of requests have, unless
- * answers have a schema of that name.
+ * Returns the document without the suffix `Input` that the names of schemas of requests have. Where
+ * answers have another schema of that name, the suffix becomes `Request`.
  */
 function withoutSuffix(document: OpenAPIV3_1.Document): OpenAPIV3_1.Document {
-  const names = new Set(Object.keys(document.components?.schemas ?? {}));
+  const { schemas = {} } = document.components ?? {};
+  const isOther = (name: string) =>
+    name in schemas && JSON.stringify(schemas[name]) !== JSON.stringify(schemas[`${name}Input`]);
   const text = JSON.stringify(document).replace(
     /"(#\/components\/schemas\/)?(\w+)Input"/g,
     (found, path = '', name) =>
-      names.has(`${name}Input`) && !names.has(name) ? `"${path}${name}"` : found,
+      `${name}Input` in schemas ? `"${path}${name}${isOther(name) ? 'Request' : ''}"` : found,
   );
   return JSON.parse(text);
 }

@@ -19,7 +19,7 @@ var detail = await client.GetTransferAsync(created.Id);
 long? size = detail.Size_bytes;
 var webhook = await client.RegisterWebhookAsync(new WebhookRequest
 {
-    Url = new Uri("https://receiver.example.com/hook"),
+    Url = "https://receiver.example.com/hook",
     Events = [WebhookEventType.Transfer_completed],
 });
 var changed = await client.UpdateWebhookAsync(
@@ -29,6 +29,14 @@ var batch = await client.CreateBatchAsync(new BatchRequest
     Items = [new BatchItem { Source_uri = "s3://archive/a.csv", Destination_uri = "s3://archive/in/" }],
 });
 var inBatch = await client.GetTransferAsync(batch.Transfer_ids!.First());
+var flow = await client.CreateFlowAsync(new FlowRequest
+{
+    Name = "nswag",
+    Source = new FlowSource { Uri = "s3://archive/out/" },
+    Destination_uri = "s3://archive/in/",
+    Enabled = false,
+});
+var run = await client.RunFlowAsync(flow.Id);
 var removed = 204;
 try { await client.RemoveWebhookAsync(webhook.Id); }
 catch (ApiException error) { removed = error.StatusCode; }
@@ -51,6 +59,7 @@ Console.WriteLine(JsonSerializer.Serialize(new
     enabled = changed.Enabled,
     batch = new object?[] { WireName(inBatch.Priority), inBatch.Verify },
     removed,
+    run = new[] { run.Id?[..4], run.Status },
     rejected = new object?[] { problem?.Status, WireName(problem?.Code) },
 }));
 

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
-import type { DryRun, Flow, FlowRun } from '../../api/operations.ts';
+import type { Flow, FlowRun } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
@@ -12,7 +12,7 @@ import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
 import { FlowActions } from './actions.tsx';
-import { DryRunResult } from './dry-run.tsx';
+import { type DryRun, DryRunResult } from './dry-run.tsx';
 import { Files } from './files.tsx';
 import { FlowState, RunState, readyOf, triggerOf } from './states.tsx';
 
@@ -35,7 +35,7 @@ export function FlowPage() {
     call('POST /v1/flows/{flow_id}/runs', {
       path: { flow_id: id },
       body: { dry_run: true },
-    }).then(setDry);
+    }).then((answer) => setDry(answer as DryRun));
   return (
     <Page
       title={data.name}

@@ -1,7 +1,9 @@
-import type { DryRun } from '../../api/operations.ts';
+import type { RunAnswer } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 
+/** The answer to a dry run. */
+export type DryRun = Required<Omit<RunAnswer, 'id' | 'status'>>;
 type File = DryRun['data'][number];
 
 const DECISIONS: Record<File['decision'], { label: string; tone: Tone }> = {
