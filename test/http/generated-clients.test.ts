@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
+import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
 import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
 import type { Schema } from '../../src/http/openapi/json-schema.ts';
 import { startApi, type TestApi } from '../support/api.ts';
@@ -129,7 +130,8 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
   test('names the values of lists that grow, and does not exclude others', () => {
     const schemas = document.components?.schemas as Record<string, Schema>;
     const codes = ['AfterReasonCode', 'ProblemCode', 'TransferErrorCode'];
-    for (const name of [...codes, 'AuditEventType', 'WaitingReason']) {
+    const others = ['AuditEventType', 'Protocol', 'SignInKind', 'WaitingReason'];
+    for (const name of [...codes, ...others]) {
       expect.soft(schemas[name], name).not.toHaveProperty('enum');
       expect
         .soft(schemas[name]?.description, name)
@@ -139,6 +141,26 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       type: 'string',
       'x-extensible-enum': Object.keys(TRANSFER_ERRORS),
     });
+    // A request has one of the values so far. An answer may have a newer one.
+    expect(schemas.WebhookRequest?.properties?.events).toMatchObject({
+      items: { $ref: '#/components/schemas/WebhookEventType' },
+    });
+    expect(schemas.WebhookEventType).toHaveProperty('enum', WEBHOOK_EVENT_TYPES);
+    expect(schemas.Webhook?.properties?.events).toEqual({
+      type: 'array',
+      items: { $ref: '#/components/schemas/AnyWebhookEventType' },
+    });
+    expect(schemas.AnyWebhookEventType).toEqual({
+      type: 'string',
+      description: expect.stringMatching(/`log.checkpoint`. New values may follow/),
+      examples: ['transfer.created'],
+      'x-extensible-enum': WEBHOOK_EVENT_TYPES,
+    });
+    for (const [name, field, list] of [
+      ['Key', 'scopes', 'AnyScope'],
+      ['AuditSubject', 'kind', 'AnyAuditKind'],
+    ] as const)
+      expect.soft(JSON.stringify(schemas[name]?.properties?.[field]), name).toContain(`/${list}"`);
     const isOpen = (part: unknown) => JSON.stringify(part).includes('source_changed');
     const lists = [...objectsIn(document)].filter(([, { enum: values }]) => values);
     expect(lists.filter(([, { enum: values }]) => isOpen(values))).toEqual([]);

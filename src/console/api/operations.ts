@@ -131,6 +131,12 @@ export type AnnouncedHostKey = {
   announced_at: string;
 };
 
+export type AnyAuditKind = "transfer" | "batch" | "flow" | "endpoint" | "key" | "webhook" | "access" | "log";
+
+export type AnyScope = "transfers:read" | "transfers:write" | "flows:read" | "flows:write" | "webhooks:read" | "webhooks:write" | "audit:read" | "metrics:read" | "observe" | "operate" | "audit:all" | "admin";
+
+export type AnyWebhookEventType = "transfer.created" | "transfer.in_progress" | "transfer.completed" | "transfer.failed" | "transfer.cancelled" | "transfer.marker_written" | "transfer.marker_failed" | "transfer.source_deleted" | "transfer.source_moved" | "transfer.source_kept" | "batch.completed" | "flow.run_completed" | "flow.run_failed" | "flow.recovered" | "endpoint.connectivity_lost" | "key.expiring_soon" | "log.checkpoint";
+
 export type AuditEvent = {
   position: string;
   stream: string;
@@ -168,7 +174,7 @@ export type AuditList = {
 };
 
 export type AuditSubject = {
-  kind: AuditKind;
+  kind: AnyAuditKind;
   id: string;
   name: string | null;
 };
@@ -437,7 +443,7 @@ export type CreatedKey = {
   id: string;
   name: string;
   account: string;
-  scopes: Scope[];
+  scopes: AnyScope[];
   role: Role | null;
   last_four: string;
   status: KeyStatus;
@@ -948,7 +954,7 @@ export type Key = {
   id: string;
   name: string;
   account: string;
-  scopes: Scope[];
+  scopes: AnyScope[];
   role: Role | null;
   last_four: string;
   status: KeyStatus;
@@ -1397,7 +1403,7 @@ export type Session = {
   account: string;
   accounts: string[];
   roles: Role[];
-  scopes: Scope[];
+  scopes: AnyScope[];
   sign_out_url: string | null;
   expires_at: string;
 };
@@ -1812,7 +1818,7 @@ export type WaitingReason = "read_model_behind" | "no_mover" | "dispatch_behind"
 export type Webhook = {
   id: string;
   url: string;
-  events: WebhookEventType[];
+  events: AnyWebhookEventType[];
   enabled: boolean;
   created_at: string;
   updated_at: string;
@@ -1840,7 +1846,7 @@ export type WebhookRequest = {
 export type WebhookWithSecret = {
   id: string;
   url: string;
-  events: WebhookEventType[];
+  events: AnyWebhookEventType[];
   enabled: boolean;
   created_at: string;
   updated_at: string;

@@ -1,5 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { OpenAPIV3_1 } from 'openapi-types';
+import { markGrowing } from './enums.ts';
+import type { Schema } from './json-schema.ts';
 
 type Answer = OpenAPIV3_1.ResponseObject;
 
@@ -62,9 +64,9 @@ export function addHeaders(document: OpenAPIV3_1.Document): void {
 }
 
 /**
- * Lets every object of answers and webhook payloads have further fields: within /v1 they may get new
- * ones, and strict clients reject a field that a schema excludes. Requests stay as they are. Their
- * schemas still have the suffix `Input`.
+ * Lets every object of answers and webhook payloads have further fields, and lists that grow further
+ * values: within /v1 they may get new ones, and strict clients reject what a schema excludes.
+ * Requests stay as they are. Their schemas still have the suffix `Input`.
  */
 export function openAnswers(document: OpenAPIV3_1.Document): void {
   const schemas = Object.entries(document.components?.schemas ?? {});
@@ -74,8 +76,9 @@ export function openAnswers(document: OpenAPIV3_1.Document): void {
 
 function open(part: unknown): void {
   if (typeof part !== 'object' || part === null) return;
-  const schema = part as { additionalProperties?: unknown };
+  const schema = part as Schema;
   if (schema.additionalProperties === false) delete schema.additionalProperties;
+  markGrowing(schema);
   Object.values(part).forEach(open);
 }
 

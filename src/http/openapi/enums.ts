@@ -49,16 +49,35 @@ const GROWING = [
   'AfterReasonCode',
   'AuditEventType',
   'ProblemCode',
+  'Protocol',
+  'SignInKind',
   'TransferErrorCode',
   'WaitingReason',
 ];
 
+/**
+ * Lists that grow too, and that requests also have. A request has one of the values so far. An
+ * answer has the same list under another name, and does not exclude new values.
+ */
+const GROWING_IN_ANSWERS = ['AuditKind', 'Scope', 'WebhookEventType'];
+
+const nameInAnswers = (name: string) => `Any${name}`;
+
 export const ENUMS: Record<string, Schema> = Object.fromEntries(
-  Object.entries(LISTS).map(([name, values]) => [
-    name,
-    GROWING.includes(name) ? growing(values) : { type: 'string', enum: [...values] },
-  ]),
+  Object.entries(LISTS).flatMap(([name, values]) => {
+    if (GROWING.includes(name)) return [[name, growing(values)]];
+    const closed = [name, { type: 'string', enum: [...values] }];
+    return GROWING_IN_ANSWERS.includes(name)
+      ? [closed, [nameInAnswers(name), growing(values)]]
+      : [closed];
+  }),
 );
+
+/** Marks the schema of an answer if it is a list that gets new values. */
+export function markGrowing(schema: Schema & { 'x-grows'?: boolean }): void {
+  const name = Array.isArray(schema.enum) ? NAMES.get(keyOf(schema.enum)) : undefined;
+  if (name !== undefined && GROWING_IN_ANSWERS.includes(name)) schema['x-grows'] = true;
+}
 
 function growing(values: readonly string[]): Schema {
   const description = `${anyOf(values.map((value) => `\`${value}\``))}. New values may follow.`;
@@ -67,10 +86,11 @@ function growing(values: readonly string[]): Schema {
 }
 
 /** Returns the schema with a reference in place of a list that has a name. */
-export function withNamedEnum(schema: Schema): Schema {
-  const { type, enum: values, ...rest } = schema;
+export function withNamedEnum(schema: Schema & { 'x-grows'?: boolean }): Schema {
+  const { type, enum: values, 'x-grows': grows, ...rest } = schema;
   const name = Array.isArray(values) && type === 'string' ? NAMES.get(keyOf(values)) : undefined;
-  return name === undefined ? schema : { ...rest, $ref: `#/components/schemas/${name}` };
+  if (name === undefined) return schema;
+  return { ...rest, $ref: `#/components/schemas/${grows ? nameInAnswers(name) : name}` };
 }
 
 function keyOf(values: readonly string[]): string {
