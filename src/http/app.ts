@@ -178,7 +178,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     else checkHost(request, reply);
     checkQuery(request);
     // Rejected in a hook, so the body of an unrouted request is never read.
-    if (request.is404) return guard.reject(request, reply);
+    if (guard.isUnrouted(request)) return guard.reject(request, reply);
     await untilTransfersShown(deps.commands, request);
   });
 

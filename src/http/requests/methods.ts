@@ -2,7 +2,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
 import { routedPathOf } from './path.ts';
 
+/** A path of a route with a parameter or a wildcard. */
+const PATTERN = /[:*]/;
+
 export interface MethodGuard {
+  /**
+   * Returns true if no route handles the request. The router looks for a path per method: it takes
+   * `GET /transfers/bulk` for a transfer with the id `bulk`, because only POST has that path.
+   */
+  isUnrouted(request: FastifyRequest): boolean;
   /**
    * Answers a request that no route handles: OPTIONS with 204. Else it throws 405 (with Allow) or
    * 404.
@@ -26,15 +34,24 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
 
   const listOf = (methods: Iterable<string>) => [...new Set(methods)].sort().join(', ');
 
+  const fixedAt = (path: string) => (PATTERN.test(path) ? undefined : routes.get(path));
+
   return {
+    isUnrouted(request) {
+      if (request.is404) return true;
+      const { url = '' } = request.routeOptions;
+      return PATTERN.test(url) && fixedAt(routedPathOf(request.url)) !== undefined;
+    },
     reject(request, reply) {
       const path = routedPathOf(request.url);
       if (request.method === 'OPTIONS' && path === '*') {
         const methods = [...routes.values()].flatMap((route) => [...route.methods]);
         return reply.header('allow', listOf(methods)).code(204).send();
       }
-      // The router looks for a pattern per method, so several can match: `/bulk` and `/:id`.
-      const matching = [...routes.values()].filter(({ pattern }) => pattern.test(path));
+      const fixed = fixedAt(path);
+      const matching = fixed
+        ? [fixed]
+        : [...routes.values()].filter(({ pattern }) => pattern.test(path));
       if (matching.length === 0) throw new DomainError('not_found', 'Nothing exists at this path');
       const allow = listOf(matching.flatMap(({ methods }) => [...methods]));
       void reply.header('allow', allow);
