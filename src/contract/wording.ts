@@ -34,16 +34,29 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 /**
- * Removes the issues about the length of a value whose type is wrong. If a client sends a text in
- * place of a list, a schema also measures the text, and would ask for fewer characters.
+ * Removes the issues about a limit that would mislead:
+ *
+ * - The length of a value whose type is wrong. If a client sends a text in place of a list, a schema
+ *   also measures the text, and would ask for fewer characters.
+ * - The limit of all whole numbers, where the field has a lower one.
  */
-export function withoutLengths(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue[] {
+export function withoutVainLimits(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue[] {
   const placeOf = ({ path }: z.core.$ZodIssue) => path.map(String).join('\0');
-  const ofOtherType = new Set(issues.filter(({ code }) => code === 'invalid_type').map(placeOf));
-  return issues.filter(
-    (issue) =>
-      (issue.code !== 'too_small' && issue.code !== 'too_big') || !ofOtherType.has(placeOf(issue)),
-  );
+  const placesOf = (isMeant: (issue: z.core.$ZodIssue) => boolean) =>
+    new Set(issues.filter(isMeant).map(placeOf));
+  const ofOtherType = placesOf(({ code }) => code === 'invalid_type');
+  const withOwnLimit = placesOf((issue) => isLimit(issue) && issue.origin === 'number');
+  return issues.filter((issue) => {
+    if (!isLimit(issue)) return true;
+    const place = placeOf(issue);
+    return !ofOtherType.has(place) && !(issue.origin === 'int' && withOwnLimit.has(place));
+  });
+}
+
+type Limit = z.core.$ZodIssueTooBig | z.core.$ZodIssueTooSmall;
+
+function isLimit(issue: z.core.$ZodIssue): issue is Limit {
+  return issue.code === 'too_small' || issue.code === 'too_big';
 }
 
 function withArticle(name: string): string {
@@ -65,7 +78,7 @@ export function fieldName(path: PropertyKey[]): string {
     (parent, part) =>
       typeof part === 'number'
         ? `${parent}[${part}]`
-        : [parent, String(part)].filter(Boolean).join('.'),
+        : [parent, part === '' ? '""' : String(part)].filter(Boolean).join('.'),
     '',
   );
 }

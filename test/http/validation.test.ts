@@ -69,3 +69,13 @@ it.each([
     expect(details.errors).toEqual([{ field, code: 'validation_failed', message }]);
   },
 );
+
+it('names a field whose name is empty', () => {
+  expect(rejected(webhookRequest, { url: 'https://a.example/', events: ['ping'], '': 1 })).toEqual(
+    expect.objectContaining({ message: expect.stringContaining('"": is not a known field') }),
+  );
+});
+
+it.each([1e300, Number.MAX_SAFE_INTEGER + 2])('names one limit of the number %d', (port) => {
+  expect(rejected(endpointRequest, { ...SFTP, port }).message).toBe('port: must be at most 65535');
+});

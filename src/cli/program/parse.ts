@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { fieldName, inWords, withoutLengths } from '../../contract/wording.ts';
+import { fieldName, inWords, withoutVainLimits } from '../../contract/wording.ts';
 import { DomainError, type FieldError } from '../../domain/errors.ts';
 import { terminal } from './terminal.ts';
 
@@ -18,7 +18,7 @@ export function parseRequest<Schema extends z.ZodType>(
   const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   throw new DomainError('validation_failed', `${what} is not valid:`, {
-    errors: withoutLengths(parsed.error.issues).flatMap(fieldErrors),
+    errors: withoutVainLimits(parsed.error.issues).flatMap(fieldErrors),
   });
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { fieldName, inWords, withoutLengths } from '../../contract/wording.ts';
+import { fieldName, inWords, withoutVainLimits } from '../../contract/wording.ts';
 import {
   type DomainError,
   type DomainErrorCode,
@@ -41,7 +41,7 @@ function check(
 
 /** Converts no more issues than it returns: a body of 64 KiB can cause tens of thousands. */
 function invalid(error: z.ZodError, general: General): DomainError {
-  const issues = withoutLengths(error.issues);
+  const issues = withoutVainLimits(error.issues);
   const errors = issues
     .slice(0, MAX_ERRORS)
     .flatMap((issue) => toFieldErrors(issue, general))
