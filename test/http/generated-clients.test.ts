@@ -108,6 +108,22 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
     expect(formats.filter((format) => format === 'uri')).toEqual([]);
   });
 
+  test('names the values of an order, which no generator can name by their signs', () => {
+    expect(document.components?.schemas?.TransferSort).toMatchObject({
+      enum: ['-created_at', 'created_at'],
+      'x-enumNames': ['NewestFirst', 'OldestFirst'],
+      'x-enum-varnames': ['NewestFirst', 'OldestFirst'],
+    });
+  });
+
+  // NSwag begins the message of an exception with the description of the answer.
+  test('begins the description of a problem with its status, not with one of its codes', () => {
+    const { responses = {} } = document.components ?? {};
+    expect(Object.keys(responses).length).toBeGreaterThan(5);
+    for (const [name, answer] of Object.entries(responses))
+      expect.soft((answer as OpenAPIV3_1.ResponseObject).description, name).toMatch(/^[A-Z]/);
+  });
+
   test('names the detail of a problem as the message of the exception of Kiota', () => {
     expect(document.components?.schemas?.Problem).toMatchObject({
       properties: { detail: { 'x-ms-primary-error-message': true } },

@@ -167,13 +167,21 @@ export const transferFilters = z
   .meta({ id: 'TransferFilters', examples: [{ status: 'failed', from_date: '2026-01-31' }] });
 type TransferFilters = z.output<z.ZodObject<typeof filters>>;
 
+/** Names of the orders in generated clients. */
+const SORT_NAMES = ['NewestFirst', 'OldestFirst'];
+
 /** Query of GET /v1/transfers. */
 export const listQuery = z
   .strictObject({
     ...filters,
     sort: z
       .enum(SORT_ORDERS)
-      .meta({ id: 'TransferSort' })
+      .meta({
+        id: 'TransferSort',
+        // For NSwag, and for other generators.
+        'x-enumNames': SORT_NAMES,
+        'x-enum-varnames': SORT_NAMES,
+      })
       .default('-created_at')
       .describe('Newest first (`-created_at`) or oldest first (`created_at`).'),
     ...pageQuery,

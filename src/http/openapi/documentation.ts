@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import {
   PROBLEMS,
@@ -76,7 +77,10 @@ export function responses(
   }
   const byStatus = Map.groupBy([...codes, ...always].toSorted(), (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {
-    const description = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`).join('\n\n');
+    const meanings = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`);
+    const description = [`${STATUS_CODES[status]}, with one of these codes:`, ...meanings].join(
+      '\n\n',
+    );
     answers[status] = {
       description,
       content: {
