@@ -111,7 +111,7 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('searchbox', { name: 'Webhook id' }).fill('');
     await page.keyboard.press('Enter');
     await rows.filter({ hasText: other }).waitFor();
-    await page.getByLabel('Select this page').check();
+    await page.getByLabel('Select page').check();
     await page.getByRole('button', { name: `Retry selected (${await rows.count()})` }).waitFor();
     await page.getByRole('button', { name: 'Retry all' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click();
@@ -206,7 +206,7 @@ await describeConsole('webhooks in the console', () => {
       await eventually(() => rows.count()).toBe(3);
       await removeWebhook(installation.commands, gone, CAUSE);
       receiver.behave(200);
-      await page.getByLabel('Select this page').check();
+      await page.getByLabel('Select page').check();
       await page.getByRole('button', { name: 'Retry selected (3)' }).click();
       await page
         .getByRole('alert')

@@ -72,19 +72,19 @@ export function EndpointPage() {
       {error && <ProblemNotice error={error} retry={reload} />}
       <HealthCard endpoint={endpoint} />
       <NewHostKeys endpoint={endpoint} onAccept={accept} />
-      <TestPanel test={test} accepted={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
-        <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
-        <div class="actions">
-          <May scope="operate">
+      <May scope="operate">
+        <TestPanel test={test} accepted={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
+          <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
+          <div class="actions">
             <ActionButton
               disabled={test.state === 'running'}
               onAction={() => test.run(id, undefined)}
             >
               Test
             </ActionButton>
-          </May>
-        </div>
-      </TestPanel>
+          </div>
+        </TestPanel>
+      </May>
       <BandwidthCard endpoint={endpoint} />
       <EndpointTransfers endpoint={endpoint} />
       <Configuration endpoint={endpoint} />
