@@ -85,6 +85,17 @@ await describeConsole('roles in the console', () => {
     },
   );
 
+  test('the first steps are those that the role may take', async () => {
+    for (const [role, steps] of [
+      ['viewer', []],
+      ['operator', ['Create a transfer', 'Register a webhook']],
+    ] as const) {
+      const page = await visitAs(role, '/console/transfers');
+      await page.getByRole('heading', { name: 'No transfers yet' }).waitFor();
+      expect(await page.locator('.steps a').allInnerTexts()).toEqual(steps);
+    }
+  });
+
   test('a viewer selects no failed deliveries, and tests no endpoint', async () => {
     const { installation } = console;
     const endpointId = await configureEndpoint(installation, {

@@ -5,7 +5,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, many } from '../../components/units.ts';
@@ -49,7 +49,7 @@ export function BatchPage() {
       }
       actions={<BatchActions key={id} batch={data} onChange={reload} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       <section class="card" aria-label="Progress">
         <Progress percent={progressOf(data)} label="Progress" />
         <p class="number">

@@ -9,7 +9,7 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
@@ -69,7 +69,7 @@ export function EndpointPage() {
       }
       actions={<Actions endpoint={endpoint} loaded={loaded} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: endpoint, error, reload }} />
       <HealthCard endpoint={endpoint} />
       <NewHostKeys endpoint={endpoint} onAccept={accept} />
       <May scope="operate">

@@ -6,7 +6,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
@@ -48,7 +48,7 @@ export function FlowPage() {
       }
       actions={<FlowActions key={id} flow={data} onChange={reload} onDryRun={rehearse} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data.failing && (
         <section class="notice danger">
           <h2>Its folder cannot be listed</h2>

@@ -5,7 +5,7 @@ import type { TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { many } from '../../components/units.ts';
 import { TransferActions } from './actions.tsx';
@@ -53,7 +53,7 @@ export function TransferPage() {
       }
       actions={<TransferActions transfer={transfer} onChange={now.reload} />}
     >
-      {now.error && <ProblemNotice error={now.error} retry={now.reload} />}
+      <LoadState of={now} />
       {transfer.error && (
         <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />
       )}

@@ -41,7 +41,7 @@ export function NewTransferPage() {
       {data?.endpoints.length === 0 && (
         <p class="notice warning">
           This account has no endpoint to copy to.{' '}
-          <a href="/console/settings/endpoints">Add endpoint</a>
+          <a href="/console/settings/endpoints">Show endpoints</a>
         </p>
       )}
       {data && <TransferForm key={like} {...data} />}

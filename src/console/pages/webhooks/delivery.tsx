@@ -6,7 +6,7 @@ import { ActionButton } from '../../components/action-button.tsx';
 import { CopyButton } from '../../components/copy-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { Time } from '../../components/time.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -68,7 +68,7 @@ export function DeliveryPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: delivery, error, reload }} />
       <section class="card">
         <h2>Details</h2>
         <Facts

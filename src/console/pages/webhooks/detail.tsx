@@ -8,7 +8,7 @@ import { CopyButton } from '../../components/copy-button.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May } from '../../session.tsx';
@@ -60,7 +60,7 @@ export function WebhookPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: webhook, error, reload }} />
       <section class="card">
         <h2>Details</h2>
         <Facts
