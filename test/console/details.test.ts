@@ -174,6 +174,17 @@ await describeConsole('what the console shows of a transfer', () => {
     console.pardon('lost');
   });
 
+  test('an address past the end of a list leads to its last page', async () => {
+    await appendTransfer(console.installation.store, ['cancelled']);
+    for (const path of ['/console/transfers', '/console/audit']) {
+      const page = await console.visitSignedIn(`${path}?offset=5000`);
+      await page.getByText('This page is past the end of the list').waitFor();
+      expect(await page.getByRole('table').count()).toBe(0);
+      await page.getByRole('link', { name: 'Previous' }).click();
+      await page.getByRole('table').getByRole('row').nth(1).waitFor();
+    }
+  });
+
   test('a page for what does not exist leads back to its list', LONG, async () => {
     const page = await console.visitSignedIn('/console/webhooks');
     for (const [path, title, link, list] of [

@@ -1,6 +1,8 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { freePort } from '../support/free-port.ts';
+import { configureEndpoint } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
 import { useConsole } from '../support/use-console.ts';
 
@@ -89,6 +91,37 @@ await describeConsole('failures in the console', () => {
     await page.getByRole('link', { name: 'Clear filters' }).click();
     await eventually(() => alerts(page).count()).toBe(0);
     console.pardon(400);
+  });
+
+  test('a slow answer opens no page when the user has left', async () => {
+    await configureEndpoint(console.installation, {
+      name: 'partner',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+    });
+    const page = await console.visitSignedIn('/console/transfers/new');
+    await page.getByLabel('Path').first().fill('/out/report.csv');
+    let answer = () => {};
+    await page.route('**/v1/transfers', async (route) => {
+      if (route.request().method() === 'POST')
+        await new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+      await route.continue();
+    });
+    const created = page.waitForResponse((response) => response.status() === 201);
+    await page.getByRole('button', { name: 'Create transfer' }).click();
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Webhooks' }).waitFor();
+    answer();
+    await (await created).finished();
+    // A click that is later than what the answer would open.
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    await page.getByRole('dialog', { name: 'New webhook' }).waitFor();
+    expect(page.url()).toBe(`${console.url}/console/webhooks`);
   });
 
   test('a page whose code was not sent is opened when the service is back', LONG, async () => {

@@ -10,6 +10,7 @@ import { PagedTable } from '../../components/paged-table.tsx';
 import { Progress } from '../../components/progress.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
 import { BatchState, nameOf, progressOf } from './states.tsx';
@@ -44,7 +45,8 @@ const COLUMNS: Column<Batch>[] = [
 
 /** The batches of the account, newest first. */
 export function BatchListPage() {
-  const { query, route } = useLocation();
+  const { query } = useLocation();
+  const open = useOpen();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const list = useLoad(
     (signal) => call('GET /v1/batches', { query: { limit: PAGE, offset }, signal }),
@@ -66,7 +68,7 @@ export function BatchListPage() {
             }
             title="Copy a folder"
           >
-            {() => <NewBatch onCreated={(id) => route(`/console/batches/${id}`)} />}
+            {() => <NewBatch onCreated={(id) => open(`/console/batches/${id}`)} />}
           </DialogButton>
         </May>
       }

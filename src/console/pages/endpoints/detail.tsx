@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { useLocation, useRoute } from 'preact-iso/router';
+import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
@@ -12,6 +12,7 @@ import { Page } from '../../components/page.tsx';
 import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { BandwidthCard } from './bandwidth-card.tsx';
 import { COMMON, LIST, PROTOCOLS, serverOf } from './fields.ts';
@@ -99,13 +100,13 @@ function Actions({
   endpoint: Endpoint;
   loaded: Loaded<Endpoint>;
 }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const say = useToast();
   const path = { endpoint_id: id };
   async function remove(): Promise<void> {
     await call('DELETE /v1/endpoints/{endpoint_id}', { path });
     say(`${name} is removed`);
-    route('/console/settings/endpoints');
+    open('/console/settings/endpoints');
   }
   return (
     <>

@@ -6,6 +6,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
 import { LoadState } from '../../components/problem.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { useSession } from '../../session.tsx';
 import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from './after-fields.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
@@ -56,7 +57,7 @@ function TransferForm({
   endpoints: Endpoint[];
   template: TransferDetail | null;
 }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const initialPlace = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
     if (uri !== undefined) return placeOf(uri, endpoints);
     return endpoint ? { endpoint, path: '/' } : { endpoint: null, path: '' };
@@ -85,7 +86,7 @@ function TransferForm({
 
   async function create(): Promise<void> {
     const { id } = await call('POST /v1/transfers', { body, idempotencyKey });
-    route(`/console/transfers/${id}`);
+    open(`/console/transfers/${id}`);
   }
 
   return (

@@ -1,4 +1,4 @@
-import { useLocation, useRoute } from 'preact-iso/router';
+import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
@@ -11,6 +11,7 @@ import { Page } from '../../components/page.tsx';
 import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
@@ -20,7 +21,7 @@ import { WebhookDeliveries } from './webhook-deliveries.tsx';
 /** One webhook: its settings, deliveries and actions. */
 export function WebhookPage() {
   const id = useRoute().params.id ?? '';
-  const { route } = useLocation();
+  const open = useOpen();
   const {
     data: webhook,
     error,
@@ -56,7 +57,7 @@ export function WebhookPage() {
           <DialogButton label="Replay" title="Replay events">
             {(close) => <ReplayWebhook webhook={webhook} onClose={close} />}
           </DialogButton>
-          <Remove webhook={webhook} onRemoved={() => route('/console/webhooks')} />
+          <Remove webhook={webhook} onRemoved={() => open('/console/webhooks')} />
         </May>
       }
     >
@@ -87,12 +88,12 @@ export function WebhookPage() {
 }
 
 function Ping({ webhook: { id } }: { webhook: Webhook }) {
-  const { route } = useLocation();
+  const open = useOpen();
   async function ping(): Promise<void> {
     const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', {
       path: { webhook_id: id },
     });
-    route(`/console/webhooks/${id}/deliveries/${delivery.id}`);
+    open(`/console/webhooks/${id}/deliveries/${delivery.id}`);
   }
   return <ActionButton onAction={ping}>Ping</ActionButton>;
 }
