@@ -14,7 +14,7 @@ type Mover = MoversNow['data'][number];
 type Queue = MoversNow['queue'][number];
 
 const MOVERS: Column<Mover>[] = [
-  { heading: 'Process', kind: 'row', cell: ({ id }) => <code>{id}</code> },
+  { heading: 'Process', kind: 'row', headed: true, cell: ({ id }) => <code>{id}</code> },
   { heading: 'Moving', kind: 'number', cell: ({ active, slots }) => `${active} of ${slots}` },
   {
     heading: 'Mean duration',
@@ -27,7 +27,7 @@ const MOVERS: Column<Mover>[] = [
 ];
 
 const QUEUES: Column<Queue>[] = [
-  { heading: 'Priority', kind: 'row', cell: ({ priority }) => priority },
+  { heading: 'Priority', kind: 'row', headed: true, cell: ({ priority }) => priority },
   { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
   { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString() },
   { heading: 'Waiting for a retry', kind: 'number', cell: ({ later }) => later.toLocaleString() },
