@@ -114,7 +114,7 @@ await describeConsole('batches in the console', () => {
       return row?.ended;
     }).toBe(true);
     await page.goto('/console/batches');
-    await page.getByRole('link', { name: '1 file', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Batch of 1 file', exact: true }).waitFor();
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
   });

@@ -278,7 +278,11 @@ await describeConsole('endpoints in the console', () => {
 
         await page.getByRole('button', { name: 'Test' }).click();
         await endpointTest.getByText('No host key is accepted yet.').waitFor();
-        expect(await endpointTest.locator('code').first().innerText()).toBe(alpha.hostKeySha256);
+        const codes = await endpointTest.locator('code').allInnerTexts();
+        expect(codes).toEqual([
+          'waybill endpoints test NAME --accept-host-key',
+          alpha.hostKeySha256,
+        ]);
         await expectAccessible(page);
         await endpointTest.getByRole('button', { name: 'Accept host key' }).click();
         const dialog = page.getByRole('dialog');

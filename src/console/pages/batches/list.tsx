@@ -13,7 +13,7 @@ import { Time } from '../../components/time.tsx';
 import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
-import { BatchState, nameOf, progressOf } from './states.tsx';
+import { BatchState, progressOf, useBatchName } from './states.tsx';
 
 const PAGE = 25;
 /** How often the list loads while a batch on it is open, and else, in milliseconds. */
@@ -24,14 +24,7 @@ const COLUMNS: Column<Batch>[] = [
   {
     heading: 'Batch',
     kind: 'row',
-    cell: (batch) => (
-      <>
-        <a class="file" href={`/console/batches/${batch.id}`}>
-          {nameOf(batch)}
-        </a>
-        {batch.folder && <span class="route">to {batch.folder.destination_uri}</span>}
-      </>
-    ),
+    cell: (batch) => <BatchName batch={batch} />,
   },
   { heading: 'State', cell: ({ status }) => <BatchState status={status} /> },
   {
@@ -42,6 +35,20 @@ const COLUMNS: Column<Batch>[] = [
   { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString() },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
+
+function BatchName({ batch }: { batch: Batch }) {
+  const nameOf = useBatchName();
+  const { id, folder } = batch;
+  return (
+    <>
+      <a class="file" href={`/console/batches/${id}`}>
+        {nameOf(batch)}
+      </a>
+      {folder && <span class="route">to {folder.destination_uri}</span>}
+      <span class="route mono">{id}</span>
+    </>
+  );
+}
 
 /** The batches of the account, newest first. */
 export function BatchListPage() {

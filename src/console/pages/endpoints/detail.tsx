@@ -7,7 +7,9 @@ import type { EndpointField } from '../../api/protocols.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { Facts } from '../../components/facts.tsx';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { Page } from '../../components/page.tsx';
 import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
@@ -66,6 +68,7 @@ export function EndpointPage() {
         <>
           <EndpointStates endpoint={endpoint} />
           <span class="mono">{serverOf(endpoint)}</span>
+          <CopyableId id={endpoint.id} what="endpoint id" />
         </>
       }
       actions={<Actions endpoint={endpoint} loaded={loaded} />}
@@ -163,7 +166,9 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
           <p>
             <strong>{health.error.message}</strong>
           </p>
-          <p>{health.error.advice}</p>
+          <p>
+            <MarkedText>{health.error.advice}</MarkedText>
+          </p>
         </div>
       )}
       {health ? (

@@ -30,7 +30,7 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
   }
   async function remove(): Promise<void> {
     await call('DELETE /v1/flows/{flow_id}', { path });
-    notify('Flow deleted');
+    notify('Flow removed');
     open('/console/flows');
   }
   return (
@@ -40,7 +40,7 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
       </ActionButton>
       <ActionButton onAction={onDryRun}>Dry run</ActionButton>
       <ActionButton onAction={turn}>{status === 'paused' ? 'Resume' : 'Pause'}</ActionButton>
-      <ConfirmButton label="Delete" title="Delete this flow?" onConfirm={remove}>
+      <ConfirmButton label="Remove" title="Remove this flow?" onConfirm={remove}>
         <p>It takes no more files. A run that is open continues.</p>
       </ConfirmButton>
     </May>

@@ -1,5 +1,6 @@
 import { reasonOf } from '../../api/error-reasons.ts';
 import type { TransferSummary } from '../../api/operations.ts';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { type Overview, type Part, useOverview } from '../../overview.tsx';
@@ -51,7 +52,14 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
       ),
     },
     { heading: 'Transfers', kind: 'number', cell: ({ transfers }) => transfers.toLocaleString() },
-    { heading: 'Advice', cell: ({ code }) => <span class="advice">{reasonOf(code).advice}</span> },
+    {
+      heading: 'Advice',
+      cell: ({ code }) => (
+        <span class="advice">
+          <MarkedText>{reasonOf(code).advice}</MarkedText>
+        </span>
+      ),
+    },
   ];
   return (
     <section class="card" aria-labelledby="failures">

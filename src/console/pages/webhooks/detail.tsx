@@ -4,7 +4,7 @@ import type { Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
@@ -41,8 +41,7 @@ export function WebhookPage() {
       subtitle={
         <>
           <WebhookState enabled={webhook.enabled} />
-          <span class="mono">{webhook.id}</span>
-          <CopyButton text={webhook.id} what="webhook id" />
+          <CopyableId id={webhook.id} what="webhook id" />
         </>
       }
       actions={
