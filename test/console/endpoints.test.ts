@@ -236,10 +236,13 @@ await describeConsole('endpoints in the console', () => {
       password: 'p',
     });
     const page = await console.visitSignedIn(`${LIST}/${id}`);
-    await page.getByRole('button', { name: 'Test' }).click();
+    const start = page.getByRole('button', { name: 'Test' });
+    await start.focus();
+    await page.keyboard.press('Enter');
     const health = page.getByRole('region', { name: 'Health' });
     await health.getByText('connection refused: nothing listens at this address').waitFor();
     expect(await page.locator('main').innerText()).not.toContain('ECONNREFUSED');
+    expect(await start.and(page.locator(':focus')).count()).toBe(1);
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
     await page.getByRole('button', { name: 'Pause' }).click();
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
@@ -278,6 +281,7 @@ await describeConsole('endpoints in the console', () => {
 
         await page.getByRole('button', { name: 'Test' }).click();
         await endpointTest.getByText('No host key is accepted yet.').waitFor();
+
         const codes = await endpointTest.locator('code').allInnerTexts();
         expect(codes).toEqual([
           'waybill endpoints test NAME --accept-host-key',

@@ -73,7 +73,7 @@ export function BatchListPage() {
                 <Icon name="plus" /> New batch
               </>
             }
-            title="Copy a folder"
+            title="New batch"
           >
             {() => <NewBatch onCreated={(id) => open(`/console/batches/${id}`)} />}
           </DialogButton>
