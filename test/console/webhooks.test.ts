@@ -327,8 +327,10 @@ await describeConsole('webhooks in the console', () => {
   test('a long list has a lower bound of its count, and keeps place and focus', async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     await addDeliveries(console.installation.sql, 10_001, { webhookId });
+    // Numbers are English like the words, not 10.000 beside 1.5 MiB.
     const page = await console.visitSignedIn(
       `/console/webhooks/failed-deliveries?webhook_id=${webhookId}`,
+      { locale: 'de-DE' },
     );
     const pager = page.getByRole('navigation', { name: 'Pages' });
     await eventually(() => pager.innerText()).toContain('1–50 of at least 10,000');

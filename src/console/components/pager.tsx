@@ -41,10 +41,10 @@ export function Pager({
     <nav ref={nav} class="pager" aria-label="Pages">
       <p class="muted number">
         {shown > 0
-          ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()} of `
+          ? `${(offset + 1).toLocaleString('en')}–${end.toLocaleString('en')} of `
           : 'This page is past the end of the list: it has '}
         {open && 'at least '}
-        {total.toLocaleString()}
+        {total.toLocaleString('en')}
       </p>
       {children}
       {(has_more || offset > 0) && (

@@ -37,7 +37,7 @@ export function BatchPage() {
     return <UnloadedPage title="Batch" error={error} retry={reload} list={list} />;
   }
   const { counts, status } = data;
-  const ended = endedOf(data).toLocaleString();
+  const ended = endedOf(data).toLocaleString('en');
   return (
     <Page
       title={nameOf(data)}
@@ -56,7 +56,7 @@ export function BatchPage() {
         <Progress percent={progressOf(data)} label="Progress" />
         <p class="number">
           {ended} of {many(counts.items, 'file')} ended
-          {counts.failed > 0 && `, ${counts.failed.toLocaleString()} failed`},{' '}
+          {counts.failed > 0 && `, ${counts.failed.toLocaleString('en')} failed`},{' '}
           {bytes(data.bytes.completed)} copied
           {status === 'creating' && '. Files are still being listed'}
         </p>

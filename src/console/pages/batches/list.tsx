@@ -31,8 +31,8 @@ const COLUMNS: Column<Batch>[] = [
     heading: 'Progress',
     cell: (batch) => <Progress percent={progressOf(batch)} label={`Progress of ${batch.id}`} />,
   },
-  { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString() },
-  { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString() },
+  { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString('en') },
+  { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString('en') },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 

@@ -86,7 +86,7 @@ function Schedule({ flow }: { flow: Flow }) {
           ) : undefined,
           'Last run': <Time at={flow.last_run_at} />,
           'Last success': <Time at={flow.last_success_at} />,
-          'Waiting files': flow.waiting_files.toLocaleString(),
+          'Waiting files': flow.waiting_files.toLocaleString('en'),
         }}
       />
     </section>
@@ -117,7 +117,7 @@ const RUN_COLUMNS: Column<FlowRun>[] = [
   },
 ];
 
-const numberOf = (count: number | undefined) => count?.toLocaleString() ?? '–';
+const numberOf = (count: number | undefined) => count?.toLocaleString('en') ?? '–';
 
 function Runs({ runs }: { runs: FlowRun[] }) {
   return (

@@ -42,7 +42,7 @@ const COLUMNS: Column<Flow>[] = [
   { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
   { heading: 'Runs', cell: triggerOf },
   { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },
-  { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString() },
+  { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString('en') },
 ];
 
 /** The flows of the account, newest first. */

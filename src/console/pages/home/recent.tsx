@@ -51,7 +51,11 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
         </span>
       ),
     },
-    { heading: 'Transfers', kind: 'number', cell: ({ transfers }) => transfers.toLocaleString() },
+    {
+      heading: 'Transfers',
+      kind: 'number',
+      cell: ({ transfers }) => transfers.toLocaleString('en'),
+    },
     {
       heading: 'Advice',
       cell: ({ code }) => (
@@ -65,7 +69,7 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
     <section class="card" aria-labelledby="failures">
       <h2 id="failures">Why transfers failed</h2>
       {by_status.failed > REASONS_OF && (
-        <p class="muted">Of the newest {REASONS_OF.toLocaleString()} that failed.</p>
+        <p class="muted">Of the newest {REASONS_OF.toLocaleString('en')} that failed.</p>
       )}
       <Table
         caption="Reasons of these failures, the most frequent first"

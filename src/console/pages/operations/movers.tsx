@@ -28,9 +28,13 @@ const MOVERS: Column<Mover>[] = [
 
 const QUEUES: Column<Queue>[] = [
   { heading: 'Priority', kind: 'row', headed: true, cell: ({ priority }) => priority },
-  { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
-  { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString() },
-  { heading: 'Waiting for a retry', kind: 'number', cell: ({ later }) => later.toLocaleString() },
+  { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString('en') },
+  { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString('en') },
+  {
+    heading: 'Waiting for a retry',
+    kind: 'number',
+    cell: ({ later }) => later.toLocaleString('en'),
+  },
   { heading: 'Speed', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
 ];
 
@@ -53,8 +57,8 @@ export function Movers() {
           <Facts
             of={{
               Moving: `${total(({ moving }) => moving)} of ${many(slots, 'slot')}`,
-              Waiting: total(({ due }) => due).toLocaleString(),
-              'Waiting for a retry': total(({ later }) => later).toLocaleString(),
+              Waiting: total(({ due }) => due).toLocaleString('en'),
+              'Waiting for a retry': total(({ later }) => later).toLocaleString('en'),
               Speed: speed(total(({ speed_bps }) => speed_bps)),
             }}
           />

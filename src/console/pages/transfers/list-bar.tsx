@@ -40,7 +40,7 @@ export function ListBar({
   const { ids, everything, wholePage, clear } = selection;
   const selected = rows.filter(({ id }) => ids.has(id));
   const count = selected.length;
-  const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString()} that match`;
+  const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString('en')} that match`;
 
   function close(sent: boolean): void {
     setAction(null);

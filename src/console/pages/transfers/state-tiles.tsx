@@ -36,7 +36,7 @@ export function StateTiles({ total, counts, listOf, others = [] }: StateTilesPro
     <>
       <Shares
         shares={tiles.map(({ label, tone, count = 0 }) => ({
-          text: `${label}: ${count.toLocaleString()}`,
+          text: `${label}: ${count.toLocaleString('en')}`,
           size: count,
           tone,
         }))}
@@ -47,7 +47,9 @@ export function StateTiles({ total, counts, listOf, others = [] }: StateTilesPro
             const content = (
               <>
                 <Status tone={tone}>{label}</Status>{' '}
-                <strong class="number">{count === undefined ? '–' : count.toLocaleString()}</strong>
+                <strong class="number">
+                  {count === undefined ? '–' : count.toLocaleString('en')}
+                </strong>
               </>
             );
             return (

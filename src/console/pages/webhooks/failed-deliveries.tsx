@@ -55,7 +55,7 @@ export function FailedDeliveriesPage() {
   );
   const rows = data?.data ?? [];
   const total = data?.pagination.total ?? 0;
-  const count = `${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
+  const count = `${total.toLocaleString('en')}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
   const selection = useSelection(
     rows,
     `${webhook_id} ${whose} ${offset}`,
