@@ -206,6 +206,8 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('button', { name: 'Cancel transfer' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel transfer' }).click();
     await page.locator('[role=status][data-seen]').getByText('Cancelled').waitFor();
+    // The button that had the focus is gone.
+    await page.getByRole('heading', { level: 1 }).and(page.locator(':focus')).waitFor();
 
     await side('Destination').getByRole('link', { name: 'bank' }).click();
     await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();

@@ -83,7 +83,7 @@ export function UnloadedPage({ title, error, retry, list: { href, label } }: Unl
       <section class="empty">
         <p>
           {error.problem.detail}. It may belong to another account, or it was removed. Check the
-          address, or switch the account.
+          address and the account.
         </p>
         <div class="actions">
           <a class="button" href={href}>
