@@ -91,7 +91,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     <>
       <section class="card">
         <Form
-          submit="Save"
+          submit={endpoint ? 'Save changes' : 'Create endpoint'}
           onSubmit={send}
           fields={[
             ...fields.map(({ name }) => name),
