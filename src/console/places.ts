@@ -27,7 +27,7 @@ export const PLACES: { heading: string; places: Place[] }[] = [
       { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks', scope: 'webhooks:read' },
       {
         href: '/console/webhooks/failed-deliveries',
-        label: 'Failed Deliveries',
+        label: 'Failed deliveries',
         icon: 'failed',
         scope: 'observe',
       },
@@ -50,7 +50,7 @@ export const PLACES: { heading: string; places: Place[] }[] = [
         icon: 'endpoints',
         scope: 'observe',
       },
-      { href: '/console/settings/api-keys', label: 'API Keys', icon: 'keys', scope: 'admin' },
+      { href: '/console/settings/api-keys', label: 'API keys', icon: 'keys', scope: 'admin' },
     ],
   },
 ];

@@ -239,7 +239,7 @@ await describeConsole('the home page of the console', () => {
     const page = await console.visitSignedIn(HOME);
     const expiring = finding(page, '1 API key expires within seven days');
     await expiring.getByText('nightly expires tomorrow').waitFor();
-    await eventually(() => described(page, 'API Keys')).toBe('1 expires soon');
+    await eventually(() => described(page, 'API keys')).toBe('1 expires soon');
     await expiring.getByRole('link').click();
     await page.getByRole('row').filter({ hasText: 'nightly' }).waitFor();
     expect(await page.getByRole('row').count()).toBe(2);
@@ -254,7 +254,7 @@ await describeConsole('the home page of the console', () => {
     ]);
     await addDeliveries(installation.sql, 3, { webhookId });
     const page = await openHome();
-    await eventually(() => described(page, 'Failed Deliveries')).toBe('3 failed');
+    await eventually(() => described(page, 'Failed deliveries')).toBe('3 failed');
     const failed = finding(page, '3 webhook deliveries failed');
     await failed.getByRole('link', { name: 'Show failed deliveries' }).click();
     await page.getByText('1–3 of 3').waitFor();
@@ -275,7 +275,7 @@ await describeConsole('the home page of the console', () => {
     await menu.click();
     await expectAccessibleInBothThemes(page);
     await expectNoSidewaysScroll(page);
-    await page.getByRole('link', { name: 'API Keys' }).focus();
+    await page.getByRole('link', { name: 'API keys' }).focus();
     await page.keyboard.press('Escape');
     await eventually(() => menu.getAttribute('aria-expanded')).toBe('false');
     expect(await menu.and(page.locator(':focus')).count()).toBe(1);
@@ -300,7 +300,7 @@ await describeConsole('the home page of the console', () => {
     await tile(page, 'All').waitFor();
     await page.getByText('No transfer failed in 24 hours. Every flow lists its folder.').waitFor();
     expect(await finding(page, 'expires within seven days').count()).toBe(0);
-    expect(await page.getByRole('link', { name: 'API Keys' }).count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'API keys' }).count()).toBe(0);
     for (const path of ['/v1/keys', '/v1/projections', '/v1/movers'])
       expect(asked).not.toContain(path);
     expect(asked).toContain('/v1/endpoints');

@@ -76,7 +76,7 @@ export function KeyListPage() {
   };
   return (
     <Page
-      title="API Keys"
+      title="API keys"
       subtitle="For programs and administrators"
       actions={
         <DialogButton

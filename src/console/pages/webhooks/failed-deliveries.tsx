@@ -121,7 +121,7 @@ export function FailedDeliveriesPage() {
 
   return (
     <Page
-      title="Failed Deliveries"
+      title="Failed deliveries"
       subtitle={`Deliveries of ${whose} that failed every attempt. Kept for 30 days`}
       actions={
         total > 0 && (
