@@ -38,6 +38,15 @@ const EVENING = '2026-02-28T20:00:00.000Z';
 const BEFORE = '2026-02-28T11:00:00.000Z';
 const RECENT = 'from_date=2026-02-28T12%3A00%3A00.000Z';
 
+/** Returns the counts of tiles that take two lines, or leave their tile. */
+const BROKEN_COUNTS = `
+  [...document.querySelectorAll('.tiles strong')].filter((count) => {
+    const text = document.createRange();
+    text.selectNodeContents(count);
+    const { right } = count.parentElement.getBoundingClientRect();
+    return text.getClientRects().length > 1 || text.getBoundingClientRect().right > right;
+  }).map((count) => count.textContent)`;
+
 await describeConsole('the home page of the console', () => {
   const console = useConsole();
   let endpointId: string;
@@ -305,6 +314,30 @@ await describeConsole('the home page of the console', () => {
       expect(asked).not.toContain(path);
     expect(asked).toContain('/v1/endpoints');
     await expectAccessible(page);
+  });
+
+  test('keeps the digits of large counts together', async () => {
+    await configureEndpoint(console.installation, {
+      name: 'large',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+    });
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.route('**/v1/transfers/summary**', async (route) => {
+      const summary = await (await route.fetch()).json();
+      for (const status of Object.keys(summary.by_status)) summary.by_status[status] = 1_234_567;
+      await route.fulfill({ json: { ...summary, total: 12_345_678 } });
+    });
+    await page.goto(HOME);
+    await tile(page, 'All').getByText('12,345,678').waitFor();
+    for (const width of [320, 1024, 1160, 1440]) {
+      await page.setViewportSize({ width, height: 800 });
+      const broken = await page.evaluate(BROKEN_COUNTS);
+      expect(broken).toEqual([]);
+    }
   });
 
   test('keeps the other parts if one cannot be loaded', LONG, async () => {

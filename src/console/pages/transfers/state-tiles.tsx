@@ -2,6 +2,9 @@ import { Shares } from '../../components/shares.tsx';
 import { Status, type Tone } from '../../components/status.tsx';
 import { labelOf, STATUSES, type TransferStatus, toneOf } from './states.tsx';
 
+/** A tile has no room for this many in the large font. */
+const LARGE = 100_000;
+
 interface Tile {
   label: string;
   tone: Tone;
@@ -41,7 +44,7 @@ export function StateTiles({ total, counts, listOf, others = [] }: StateTilesPro
           tone,
         }))}
       />
-      <ul class="tiles">
+      <ul class={total !== undefined && total >= LARGE ? 'tiles dense' : 'tiles'}>
         {[{ label: 'All', tone: 'neutral' as const, count: total, href: listOf() }, ...tiles].map(
           ({ label, tone, count, href }) => {
             const content = (
