@@ -250,6 +250,9 @@ await describeConsole('endpoints in the console', () => {
     await page.getByRole('button', { name: 'Pause' }).click();
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     await expectAccessible(page);
+    await page.goto(LIST);
+    const row = page.getByRole('row').filter({ hasText: 'closed' });
+    await row.getByText('connection refused: nothing listens at this address').waitFor();
   });
 
   describe.skipIf(noServer !== null)(
