@@ -1,5 +1,6 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { newId } from '../../src/domain/ids.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
 import { freePort } from '../support/free-port.ts';
 import { configureEndpoint } from '../support/installation.ts';
@@ -91,6 +92,14 @@ await describeConsole('failures in the console', () => {
     await page.getByRole('link', { name: 'Clear filters' }).click();
     await eventually(() => alerts(page).count()).toBe(0);
     console.pardon(400);
+  });
+
+  test('a transfer that is gone, or of another account, leaves the form empty', async () => {
+    const page = await console.visitSignedIn(`/console/transfers/new?like=${newId('txr')}`);
+    await page.getByText('There is no such transfer').waitFor();
+    await page.getByRole('button', { name: 'Create transfer' }).waitFor();
+    await expectAccessible(page);
+    console.pardon(404);
   });
 
   test('a slow answer opens no page when the user has left', async () => {

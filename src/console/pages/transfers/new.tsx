@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, newIdempotencyKey } from '../../api/client.ts';
+import { call, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import type { Endpoint, Priority, TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Form } from '../../components/form.tsx';
@@ -23,9 +23,7 @@ export function NewTransferPage() {
     async (signal) => {
       const [{ data: endpoints }, template] = await Promise.all([
         call('GET /v1/endpoints', { signal }),
-        like
-          ? call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: like }, signal })
-          : null,
+        like ? findTransfer(like, signal) : null,
       ]);
       return {
         endpoints: endpoints.filter(
@@ -45,8 +43,23 @@ export function NewTransferPage() {
           <a href="/console/settings/endpoints">Show endpoints</a>
         </p>
       )}
+      {data && like && data.template === null && (
+        <p class="notice warning">
+          There is no such transfer as <code>{like}</code> in {account}, so the form is empty.
+        </p>
+      )}
       {data && <TransferForm key={like} {...data} />}
     </Page>
+  );
+}
+
+/** Returns a transfer whose values fill the form. Null if it is not there: the form does without. */
+function findTransfer(transfer_id: string, signal: AbortSignal): Promise<TransferDetail | null> {
+  return call('GET /v1/transfers/{transfer_id}', { path: { transfer_id }, signal }).catch(
+    (error: unknown) => {
+      if (error instanceof RequestFailed && error.problem.status === 404) return null;
+      throw error;
+    },
   );
 }
 
