@@ -5,16 +5,28 @@ import { Shell } from './components/shell.tsx';
 import { ZoneProvider } from './components/time-zone.tsx';
 import { ToastProvider } from './components/toast.tsx';
 import { HOME, OverviewProvider } from './overview.tsx';
+import { NotAllowedPage } from './pages/not-allowed.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { SignInAgain, SignInPage } from './pages/sign-in.tsx';
 import { UnavailablePage } from './pages/unavailable.tsx';
-import { RequireSession, SessionProvider, SIGN_IN } from './session.tsx';
+import { placeOf } from './places.ts';
+import { RequireSession, type Scope, SessionProvider, SIGN_IN, useSession } from './session.tsx';
 
-/** A page whose code is loaded when it is first opened. */
-const page = (load: () => Promise<FunctionComponent>): FunctionComponent => {
+/**
+ * A page whose code is loaded when it is first opened. A session without the scope gets another
+ * page: without that of the page's place in the navigation, if none is given.
+ */
+const page = (load: () => Promise<FunctionComponent>, scope?: Scope): FunctionComponent => {
   const Page = lazy(() => load().catch(() => UnavailablePage));
-  // The router reuses a component for another id. The key drops what the page has of the first id.
-  return () => <Page key={useRoute().path} />;
+  return () => {
+    const { path } = useRoute();
+    const { session } = useSession();
+    const needed = scope ?? placeOf(path)?.scope ?? null;
+    if (needed !== null && !session.scopes.includes(needed))
+      return <NotAllowedPage key={path} scope={needed} />;
+    // The router reuses a component for another id. The key drops what the page has of the first id.
+    return <Page key={path} />;
+  };
 };
 
 const HomePage = page(async () => (await import('./pages/home/page.tsx')).HomePage);
@@ -23,6 +35,7 @@ const TransferListPage = page(
 );
 const NewTransferPage = page(
   async () => (await import('./pages/transfers/new.tsx')).NewTransferPage,
+  'transfers:write',
 );
 const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
 const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
@@ -51,10 +64,12 @@ const EndpointListPage = page(
 );
 const NewEndpointPage = page(
   async () => (await import('./pages/endpoints/edit.tsx')).NewEndpointPage,
+  'admin',
 );
 const EndpointPage = page(async () => (await import('./pages/endpoints/detail.tsx')).EndpointPage);
 const EditEndpointPage = page(
   async () => (await import('./pages/endpoints/edit.tsx')).EditEndpointPage,
+  'admin',
 );
 
 export function App() {

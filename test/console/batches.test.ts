@@ -43,12 +43,12 @@ await describeConsole('batches in the console', () => {
     await dialog.getByLabel('Destination folder').fill('sftp://shelf/in');
     await dialog.getByLabel('Files', { exact: true }).fill('*.csv');
     await dialog.getByLabel('Files of subfolders too').check();
-    await dialog.getByRole('button', { name: 'Copy folder' }).click();
+    await dialog.getByRole('button', { name: 'Create batch' }).click();
     await dialog.getByText('must end in a slash').waitFor();
     console.pardon(400);
     await expectAccessible(page);
     await dialog.getByLabel('Destination folder').fill('sftp://shelf/in/');
-    await dialog.getByRole('button', { name: 'Copy folder' }).click();
+    await dialog.getByRole('button', { name: 'Create batch' }).click();
 
     await page.getByRole('heading', { level: 1, name: 'sftp://shelf/out/' }).waitFor();
     await page.getByText('Completed with failures').waitFor();
@@ -114,7 +114,7 @@ await describeConsole('batches in the console', () => {
       return row?.ended;
     }).toBe(true);
     await page.goto('/console/batches');
-    await page.getByRole('link', { name: '1 file', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Batch of 1 file', exact: true }).waitFor();
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
   });

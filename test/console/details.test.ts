@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { handle } from '../../src/commands/handle.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
@@ -7,7 +8,8 @@ import { transferDecider } from '../../src/domain/transfers/decider.ts';
 import type { TransferCreated } from '../../src/domain/transfers/transfer.ts';
 import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { CAUSE } from '../support/installation.ts';
+import { freePort } from '../support/free-port.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
 import { AFTER_EVENTS, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
 import { useConsole } from '../support/use-console.ts';
@@ -172,6 +174,54 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.locator('#past-state').getByRole('alert').waitFor();
     expect(await page.locator('#past-state .facts').count()).toBe(0);
     console.pardon('lost');
+  });
+
+  test('a transfer leads to its endpoints, says which is in trouble, and how it ends', async () => {
+    const { installation } = console;
+    const [, bank = ''] = await Promise.all(
+      ['hospital', 'bank'].map(async (name) =>
+        configureEndpoint(installation, {
+          name,
+          protocol: 'sftp',
+          host: '127.0.0.1',
+          port: await freePort(),
+          username: 'nobody',
+          password: 'none',
+          host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+        }),
+      ),
+    );
+    await pauseEndpoint(installation.commands, bank, CAUSE);
+    const id = await submit(installation, 'sftp://hospital/out/a.csv', 'sftp://bank/in/');
+    const page = await console.visitSignedIn(`/console/transfers/${id}`);
+    const side = (name: string) =>
+      page.locator('.facts > div').filter({ hasText: name }).locator('dd');
+    await side('Source').getByRole('link', { name: 'hospital' }).waitFor();
+    await side('Destination').getByText('Paused').waitFor();
+    await expectAccessible(page);
+
+    // A screen reader reads the state when it changes: the element that has it stays.
+    const state = page.getByRole('status').filter({ hasText: /Pending|Queued/ });
+    await state.evaluate((element) => element.setAttribute('data-seen', ''));
+    await page.getByRole('button', { name: 'Cancel transfer' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Cancel transfer' }).click();
+    await page.locator('[role=status][data-seen]').getByText('Cancelled').waitFor();
+    // The button that had the focus is gone.
+    await page.getByRole('heading', { level: 1 }).and(page.locator(':focus')).waitFor();
+
+    await side('Destination').getByRole('link', { name: 'bank' }).click();
+    await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
+  });
+
+  test('an address past the end of a list leads to its last page', async () => {
+    await appendTransfer(console.installation.store, ['cancelled']);
+    for (const path of ['/console/transfers', '/console/audit']) {
+      const page = await console.visitSignedIn(`${path}?offset=5000`);
+      await page.getByText('This page is past the end of the list').waitFor();
+      expect(await page.getByRole('table').count()).toBe(0);
+      await page.getByRole('link', { name: 'Previous' }).click();
+      await page.getByRole('table').getByRole('row').nth(1).waitFor();
+    }
   });
 
   test('a page for what does not exist leads back to its list', LONG, async () => {

@@ -19,6 +19,9 @@ await describeConsole('endpoints in the console', () => {
   const console = useConsole();
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).innerText();
   /** The states beside the name, each with its mark. */
+  /** The button that sends the form of a new endpoint, or of one that is edited. */
+  const save = (page: Page) =>
+    page.getByRole('button', { name: /^(Create endpoint|Save changes)$/ });
   const states = async (page: Page) =>
     (await page.locator('.subtitle .status').allInnerTexts()).map((text) =>
       text.replace(/\s+/, ' '),
@@ -110,7 +113,7 @@ await describeConsole('endpoints in the console', () => {
         );
         await expectAccessible(page);
 
-        await page.getByRole('button', { name: 'Save' }).click();
+        await save(page).click();
         await eventually(() =>
           page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'),
         ).toBe('true');
@@ -123,7 +126,7 @@ await describeConsole('endpoints in the console', () => {
         await page.getByLabel('Name', { exact: true }).fill(name);
         for (const [label, value] of Object.entries(values))
           await page.getByLabel(label, { exact: true }).fill(value);
-        await page.getByRole('button', { name: 'Save' }).click();
+        await save(page).click();
         await eventually(() => heading(page)).toBe(name);
         await page.goto(LIST);
         expect(await page.getByRole('row').filter({ hasText: name }).innerText()).toContain(
@@ -144,7 +147,7 @@ await describeConsole('endpoints in the console', () => {
     const page = await console.visitSignedIn(`${LIST}/${id}/edit`);
     await page.getByText('Password: the saved value is never shown').waitFor();
     await page.getByLabel('User name').fill('another');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await eventually(() => heading(page)).toBe('kept');
     expect(await saved('kept')).toMatchObject({
       settings: { username: 'another' },
@@ -153,13 +156,13 @@ await describeConsole('endpoints in the console', () => {
 
     await page.getByRole('link', { name: 'Edit' }).click();
     await page.getByLabel('Host', { exact: true }).fill('new.invalid');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     const password = page.getByRole('textbox', { name: 'Password' });
     await eventually(() => password.getAttribute('aria-invalid')).toBe('true');
     await page.getByText('the stored credentials are for another server').waitFor();
     console.pardon(400);
     await password.fill('a new password');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await eventually(() => heading(page)).toBe('kept');
     const after = await saved('kept');
     expect(after).toMatchObject({ settings: { host: 'new.invalid' } });
@@ -183,14 +186,14 @@ await describeConsole('endpoints in the console', () => {
     for (const [label, value] of Object.entries(values))
       await page.getByLabel(label, { exact: true }).fill(value);
     await expectAccessible(page);
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await page.getByText('must be the name of a time zone').waitFor();
     await eventually(() => page.locator('[aria-invalid]').count()).toBe(2);
     console.pardon(400);
 
     await page.getByLabel('Bytes per second', { exact: true }).fill('5242880');
     await page.getByRole('textbox', { name: 'Time zone' }).fill('Asia/Tokyo');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await eventually(() => heading(page)).toBe('narrow');
     const card = page.getByRole('region', { name: 'Bandwidth' });
     await card.getByText('mon, tue 00:00–24:00 (Asia/Tokyo): No limit').waitFor();
@@ -212,7 +215,7 @@ await describeConsole('endpoints in the console', () => {
 
     await page.getByRole('link', { name: 'Edit' }).click();
     await page.getByLabel('User name').fill('another');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await eventually(() => heading(page)).toBe('narrow');
     expect(await saved('narrow')).toMatchObject({ bandwidth, settings: { username: 'another' } });
 
@@ -220,7 +223,7 @@ await describeConsole('endpoints in the console', () => {
     await page.getByText('More options').click();
     await page.getByRole('button', { name: 'Remove window 1' }).click();
     await page.getByLabel('Bytes per second', { exact: true }).fill('');
-    await page.getByRole('button', { name: 'Save' }).click();
+    await save(page).click();
     await eventually(() => heading(page)).toBe('narrow');
     expect(await saved('narrow')).toMatchObject({ bandwidth: null });
     expect(await card.count()).toBe(0);
@@ -236,14 +239,20 @@ await describeConsole('endpoints in the console', () => {
       password: 'p',
     });
     const page = await console.visitSignedIn(`${LIST}/${id}`);
-    await page.getByRole('button', { name: 'Test' }).click();
+    const start = page.getByRole('button', { name: 'Test' });
+    await start.focus();
+    await page.keyboard.press('Enter');
     const health = page.getByRole('region', { name: 'Health' });
     await health.getByText('connection refused: nothing listens at this address').waitFor();
     expect(await page.locator('main').innerText()).not.toContain('ECONNREFUSED');
+    expect(await start.and(page.locator(':focus')).count()).toBe(1);
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
     await page.getByRole('button', { name: 'Pause' }).click();
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     await expectAccessible(page);
+    await page.goto(LIST);
+    const row = page.getByRole('row').filter({ hasText: 'closed' });
+    await row.getByText('connection refused: nothing listens at this address').waitFor();
   });
 
   describe.skipIf(noServer !== null)(
@@ -278,7 +287,12 @@ await describeConsole('endpoints in the console', () => {
 
         await page.getByRole('button', { name: 'Test' }).click();
         await endpointTest.getByText('No host key is accepted yet.').waitFor();
-        expect(await endpointTest.locator('code').first().innerText()).toBe(alpha.hostKeySha256);
+
+        const codes = await endpointTest.locator('code').allInnerTexts();
+        expect(codes).toEqual([
+          'waybill endpoints test NAME --accept-host-key',
+          alpha.hostKeySha256,
+        ]);
         await expectAccessible(page);
         await endpointTest.getByRole('button', { name: 'Accept host key' }).click();
         const dialog = page.getByRole('dialog');
@@ -303,7 +317,7 @@ await describeConsole('endpoints in the console', () => {
         expect(await endpointTest.getByText('Done').count()).toBe(8);
         expect(await saved('bank')).toBeUndefined();
 
-        await page.getByRole('button', { name: 'Save' }).click();
+        await save(page).click();
         await eventually(() => heading(page)).toBe('bank');
         expect(await saved('bank')).toMatchObject({
           settings: { host_key_sha256: alpha.hostKeySha256 },
@@ -364,11 +378,11 @@ await describeConsole('endpoints in the console', () => {
             `${alpha.hostKeySha256} 2999-01-31T00:00:00.000Z\n${sha256}`,
           );
           await field.fill(`${sha256} tomorrow`);
-          await page.getByRole('button', { name: 'Save' }).click();
+          await save(page).click();
           await page.getByText('host_keys[0].expires_at must be an RFC 3339 time').waitFor();
           await expectAccessible(page);
           await field.fill(`${sha256} 2999-12-31\n${alpha.hostKeySha256}`);
-          await page.getByRole('button', { name: 'Save' }).click();
+          await save(page).click();
           await eventually(() => heading(page)).toBe('rotating');
           expect(await saved('rotating')).toMatchObject({
             settings: {
@@ -420,7 +434,7 @@ await describeConsole('endpoints in the console', () => {
         await endpointTest.getByText('The endpoint works').waitFor();
         expect(await endpointTest.innerText()).toContain('Connect through the hop');
 
-        await page.getByRole('button', { name: 'Save' }).click();
+        await save(page).click();
         await eventually(() => heading(page)).toBe('behind');
         const shown = await page.getByRole('main').innerText();
         expect(shown).toContain(`SSH jump host ${beta.username}@${beta.host}:${beta.port}`);
@@ -434,7 +448,7 @@ await describeConsole('endpoints in the console', () => {
         expect(await saved('behind')).toMatchObject({ settings: { via } });
         await page.getByRole('link', { name: 'Edit' }).click();
         await fill({ 'Base path': '/elsewhere' });
-        await page.getByRole('button', { name: 'Save' }).click();
+        await save(page).click();
         await eventually(() => heading(page)).toBe('behind');
         expect(await saved('behind')).toMatchObject({ settings: { base_path: '/elsewhere', via } });
       });

@@ -67,6 +67,8 @@ await describeConsole('flows in the console', () => {
     await runs.getByRole('link').click();
     await page.getByText('1 of 1 file ended').waitFor();
     await page.getByText('Move the source to taken/').waitFor();
+    await page.goto('/console/batches');
+    await page.getByRole('link', { name: 'Run of orders, 1 file' }).waitFor();
     await page.goto(address);
     await page.getByText('Move the source to taken/').waitFor();
 
@@ -85,8 +87,8 @@ await describeConsole('flows in the console', () => {
     await page.getByRole('table', { name: 'Recent runs' }).waitFor();
     await expectNoSidewaysScroll(page);
     await expectAccessible(page);
-    await page.getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
     await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
     await eventually(() => page.url().endsWith('/console/flows')).toBe(true);
     console.pardonPolls(404);

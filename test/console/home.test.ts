@@ -38,6 +38,15 @@ const EVENING = '2026-02-28T20:00:00.000Z';
 const BEFORE = '2026-02-28T11:00:00.000Z';
 const RECENT = 'from_date=2026-02-28T12%3A00%3A00.000Z';
 
+/** Returns the counts of tiles that take two lines, or leave their tile. */
+const BROKEN_COUNTS = `
+  [...document.querySelectorAll('.tiles strong')].filter((count) => {
+    const text = document.createRange();
+    text.selectNodeContents(count);
+    const { right } = count.parentElement.getBoundingClientRect();
+    return text.getClientRects().length > 1 || text.getBoundingClientRect().right > right;
+  }).map((count) => count.textContent)`;
+
 await describeConsole('the home page of the console', () => {
   const console = useConsole();
   let endpointId: string;
@@ -239,7 +248,7 @@ await describeConsole('the home page of the console', () => {
     const page = await console.visitSignedIn(HOME);
     const expiring = finding(page, '1 API key expires within seven days');
     await expiring.getByText('nightly expires tomorrow').waitFor();
-    await eventually(() => described(page, 'API Keys')).toBe('1 expires soon');
+    await eventually(() => described(page, 'API keys')).toBe('1 expires soon');
     await expiring.getByRole('link').click();
     await page.getByRole('row').filter({ hasText: 'nightly' }).waitFor();
     expect(await page.getByRole('row').count()).toBe(2);
@@ -254,7 +263,7 @@ await describeConsole('the home page of the console', () => {
     ]);
     await addDeliveries(installation.sql, 3, { webhookId });
     const page = await openHome();
-    await eventually(() => described(page, 'Failed Deliveries')).toBe('3 failed');
+    await eventually(() => described(page, 'Failed deliveries')).toBe('3 failed');
     const failed = finding(page, '3 webhook deliveries failed');
     await failed.getByRole('link', { name: 'Show failed deliveries' }).click();
     await page.getByText('1–3 of 3').waitFor();
@@ -275,7 +284,7 @@ await describeConsole('the home page of the console', () => {
     await menu.click();
     await expectAccessibleInBothThemes(page);
     await expectNoSidewaysScroll(page);
-    await page.getByRole('link', { name: 'API Keys' }).focus();
+    await page.getByRole('link', { name: 'API keys' }).focus();
     await page.keyboard.press('Escape');
     await eventually(() => menu.getAttribute('aria-expanded')).toBe('false');
     expect(await menu.and(page.locator(':focus')).count()).toBe(1);
@@ -300,11 +309,35 @@ await describeConsole('the home page of the console', () => {
     await tile(page, 'All').waitFor();
     await page.getByText('No transfer failed in 24 hours. Every flow lists its folder.').waitFor();
     expect(await finding(page, 'expires within seven days').count()).toBe(0);
-    expect(await page.getByRole('link', { name: 'API Keys' }).count()).toBe(0);
+    expect(await page.getByRole('link', { name: 'API keys' }).count()).toBe(0);
     for (const path of ['/v1/keys', '/v1/projections', '/v1/movers'])
       expect(asked).not.toContain(path);
     expect(asked).toContain('/v1/endpoints');
     await expectAccessible(page);
+  });
+
+  test('keeps the digits of large counts together', async () => {
+    await configureEndpoint(console.installation, {
+      name: 'large',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+    });
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.route('**/v1/transfers/summary**', async (route) => {
+      const summary = await (await route.fetch()).json();
+      for (const status of Object.keys(summary.by_status)) summary.by_status[status] = 1_234_567;
+      await route.fulfill({ json: { ...summary, total: 12_345_678 } });
+    });
+    await page.goto(HOME);
+    await tile(page, 'All').getByText('12,345,678').waitFor();
+    for (const width of [320, 1024, 1160, 1440]) {
+      await page.setViewportSize({ width, height: 800 });
+      const broken = await page.evaluate(BROKEN_COUNTS);
+      expect(broken).toEqual([]);
+    }
   });
 
   test('keeps the other parts if one cannot be loaded', LONG, async () => {

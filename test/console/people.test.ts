@@ -70,9 +70,9 @@ await describeConsole('people in the console', () => {
     await eventually(() => page.url()).toBe(`${console.url}/console/webhooks`);
     await page.getByText('Signed in as ann@example.com (operator)').waitFor();
     await page.getByRole('button', { name: 'New webhook' }).waitFor();
-    for (const name of ['Transfers', 'Endpoints', 'Failed Deliveries'])
+    for (const name of ['Transfers', 'Endpoints', 'Failed deliveries'])
       expect(await place(page, name).count()).toBe(1);
-    for (const name of ['API Keys', 'Operations']) expect(await place(page, name).count()).toBe(0);
+    for (const name of ['API keys', 'Operations']) expect(await place(page, name).count()).toBe(0);
     await expectAccessible(page);
     await place(page, 'Transfers').click();
     await page.locator('.subtitle').getByText('Live').waitFor();

@@ -111,7 +111,7 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('searchbox', { name: 'Webhook id' }).fill('');
     await page.keyboard.press('Enter');
     await rows.filter({ hasText: other }).waitFor();
-    await page.getByLabel('Select this page').check();
+    await page.getByLabel('Select page').check();
     await page.getByRole('button', { name: `Retry selected (${await rows.count()})` }).waitFor();
     await page.getByRole('button', { name: 'Retry all' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click();
@@ -206,7 +206,7 @@ await describeConsole('webhooks in the console', () => {
       await eventually(() => rows.count()).toBe(3);
       await removeWebhook(installation.commands, gone, CAUSE);
       receiver.behave(200);
-      await page.getByLabel('Select this page').check();
+      await page.getByLabel('Select page').check();
       await page.getByRole('button', { name: 'Retry selected (3)' }).click();
       await page
         .getByRole('alert')
@@ -327,8 +327,10 @@ await describeConsole('webhooks in the console', () => {
   test('a long list has a lower bound of its count, and keeps place and focus', async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     await addDeliveries(console.installation.sql, 10_001, { webhookId });
+    // Numbers are English like the words, not 10.000 beside 1.5 MiB.
     const page = await console.visitSignedIn(
       `/console/webhooks/failed-deliveries?webhook_id=${webhookId}`,
+      { locale: 'de-DE' },
     );
     const pager = page.getByRole('navigation', { name: 'Pages' });
     await eventually(() => pager.innerText()).toContain('1–50 of at least 10,000');

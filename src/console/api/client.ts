@@ -50,11 +50,30 @@ export function whenSessionEnds(listener: (problem: Problem) => void): void {
   onSessionEnded = listener;
 }
 
-let onReached = (_reached: boolean) => {};
+/** Returns true if no answer of the service came. */
+export const isUnanswered = ({ request_id }: Problem): boolean => request_id === '';
 
-/** Sets the listener for whether the service answers. */
-export function whenReached(listener: (reached: boolean) => void): void {
-  onReached = listener;
+/** Returns true if the same request may succeed later. */
+export function isTransient({ status }: Problem): boolean {
+  return status === 0 || status >= 500 || [408, 409, 425, 429].includes(status);
+}
+
+let reached = true;
+const onReached = new Set<(reached: boolean) => void>();
+
+/** Returns whether the service answered the last request. */
+export const isReached = (): boolean => reached;
+
+/** Calls the listener when that changes. Returns the function that ends it. */
+export function whenReached(listener: (reached: boolean) => void): () => void {
+  onReached.add(listener);
+  return () => void onReached.delete(listener);
+}
+
+function setReached(now: boolean): void {
+  if (now === reached) return;
+  reached = now;
+  for (const listener of onReached) listener(now);
 }
 
 /**
@@ -121,12 +140,12 @@ async function send(
     ...(signal && { signal }),
   }).catch(throwNetworkError);
   if (response.ok) {
-    onReached(true);
+    setReached(true);
     return response;
   }
   // What is no problem document comes from a proxy before the service.
   const answer: Problem | null = await response.json().catch(() => null);
-  onReached(answer !== null);
+  setReached(answer !== null);
   const problem = answer ?? { ...unreachable(), status: response.status };
   if (endsSession(problem)) onSessionEnded(problem);
   throw new RequestFailed(problem);
@@ -134,7 +153,7 @@ async function send(
 
 function throwNetworkError(error: Error): never {
   if (error.name === 'AbortError') throw error;
-  onReached(false);
+  setReached(false);
   throw new RequestFailed(unreachable());
 }
 

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { RequestFailed } from './client.ts';
+import { isUnanswered, RequestFailed, whenReached } from './client.ts';
 import { isVisible, useVisible } from './use-visible.ts';
 
 export interface Loaded<T> {
@@ -15,7 +15,8 @@ export interface Loaded<T> {
 
 /**
  * Loads data, and loads it again when one of `dependencies` changes. While the page is visible, it
- * also loads `every` milliseconds after the end of the last load. Drops outdated responses.
+ * also loads `every` milliseconds after the end of the last load. Drops outdated responses. What the
+ * service did not answer is loaded when it answers again.
  */
 export function useLoad<T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -39,7 +40,11 @@ export function useLoad<T>(
       (error: unknown) => {
         if (stop.signal.aborted) return;
         if (!(error instanceof RequestFailed)) throw error;
-        setState((before) => ({ ...before, error, loading: false }));
+        setState((before) => ({
+          ...before,
+          error: before.error && isSame(before.error, error) ? before.error : error,
+          loading: false,
+        }));
       },
     );
     return () => stop.abort();
@@ -60,5 +65,16 @@ export function useLoad<T>(
     if (visible && state.error) reload();
   }, [visible]);
 
+  const unanswered = state.error !== null && isUnanswered(state.error.problem);
+  useEffect(
+    () => (unanswered ? whenReached((reached) => reached && reload()) : undefined),
+    [unanswered, reload],
+  );
+
   return { ...state, reload, set: (data) => setState({ data, error: null, loading: false }) };
+}
+
+/** A repeated error stays the first one: screen readers would read the id of each request. */
+function isSame({ problem: before }: RequestFailed, { problem: now }: RequestFailed): boolean {
+  return before.status === now.status && before.code === now.code && before.detail === now.detail;
 }

@@ -11,13 +11,16 @@ interface ActionButtonProps {
   onAction: () => Promise<unknown>;
 }
 
-/** A button that acts at once, and shows an error in a dialog. */
+/**
+ * A button that acts at once, and shows an error in a dialog. A disabled one keeps the focus, which
+ * an action often gives it.
+ */
 export function ActionButton({ children, kind, disabled = false, onAction }: ActionButtonProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
 
   async function act(): Promise<void> {
-    if (busy) return;
+    if (busy || disabled) return;
     setBusy(true);
     try {
       await onAction();
@@ -34,7 +37,7 @@ export function ActionButton({ children, kind, disabled = false, onAction }: Act
       <button
         type="button"
         class={kind}
-        disabled={disabled}
+        aria-disabled={disabled || undefined}
         aria-busy={busy}
         onClick={() => void act()}
       >

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call, whenReached } from '../api/client.ts';
+import { call, isReached, whenReached } from '../api/client.ts';
 
 const ASK_MS = 5_000;
 
 /** Says that the service does not answer, until it does: some pages ask seldom, or only listen. */
 export function Away() {
-  const [away, setAway] = useState(false);
+  const [away, setAway] = useState(!isReached());
   useEffect(() => whenReached((reached) => setAway(!reached)), []);
   useEffect(() => {
     if (!away) return;

@@ -73,13 +73,17 @@ export function Counts({ of, counts }: { of: string; counts: Count[] | undefined
   return (
     <span class="counts" id={countsId(of)}>
       {counts.map(({ tone, number, label }, index) => (
-        <span key={label} class={`status ${tone}`} title={`${number.toLocaleString()} ${label}`}>
+        <span
+          key={label}
+          class={`status ${tone}`}
+          title={`${number.toLocaleString('en')} ${label}`}
+        >
           <span aria-hidden="true">
             {MARKS[tone]} {COMPACT.format(number)}
           </span>
           <span class="visually-hidden">
             {index > 0 && ', '}
-            {number.toLocaleString()} {label}
+            {number.toLocaleString('en')} {label}
           </span>
         </span>
       ))}

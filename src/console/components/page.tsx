@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
 interface PageProps {
   /** The only h1, and the title in the browser. */
@@ -18,10 +18,17 @@ let focused: string | null = null;
 
 /**
  * A page. It moves the focus to its heading, for keyboards and screen readers. When its data takes
- * the place of an empty page, the focus stays where the user has moved it meanwhile.
+ * the place of an empty page, the focus stays where the user has moved it meanwhile. If a button at
+ * the heading goes with its focus, such as that of a transfer which has ended, the heading gets it.
  */
 export function Page({ title, actions, subtitle, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
+  const buttons = useRef<HTMLDivElement>(null);
+  const acted = buttons.current?.contains(document.activeElement);
+  useLayoutEffect(() => {
+    if (acted && document.activeElement === document.body)
+      heading.current?.focus({ preventScroll: true });
+  });
   useEffect(() => {
     document.title = `${title} · Waybill`;
   }, [title]);
@@ -45,7 +52,11 @@ export function Page({ title, actions, subtitle, children }: PageProps) {
           </h1>
           {subtitle && <p class="subtitle">{subtitle}</p>}
         </div>
-        {actions && <div class="actions">{actions}</div>}
+        {actions && (
+          <div ref={buttons} class="actions">
+            {actions}
+          </div>
+        )}
       </header>
       {children}
     </>

@@ -22,11 +22,11 @@ export function PagedTable<Row extends { id: string }>(props: PagedTableProps<Ro
     <>
       <LoadState of={{ data, error, reload }} />
       {data?.pagination.total === 0 && empty}
+      {data && data.data.length > 0 && (
+        <Table caption={caption} columns={columns} rows={data.data} id={({ id }) => id} />
+      )}
       {data && data.pagination.total > 0 && (
-        <>
-          <Table caption={caption} columns={columns} rows={data.data} id={({ id }) => id} />
-          <Pager pagination={data.pagination} shown={data.data.length} />
-        </>
+        <Pager pagination={data.pagination} shown={data.data.length} />
       )}
     </>
   );

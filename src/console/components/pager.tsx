@@ -40,9 +40,11 @@ export function Pager({
   return (
     <nav ref={nav} class="pager" aria-label="Pages">
       <p class="muted number">
-        {shown > 0 ? `${(offset + 1).toLocaleString()}–${end.toLocaleString()}` : 0} of{' '}
+        {shown > 0
+          ? `${(offset + 1).toLocaleString('en')}–${end.toLocaleString('en')} of `
+          : 'This page is past the end of the list: it has '}
         {open && 'at least '}
-        {total.toLocaleString()}
+        {total.toLocaleString('en')}
       </p>
       {children}
       {(has_more || offset > 0) && (
@@ -51,7 +53,7 @@ export function Pager({
             First
           </PageLink>
           <PageLink
-            href={offset > 0 ? to(Math.max(0, offset - limit)) : null}
+            href={offset > 0 ? to(Math.max(0, Math.min(offset - limit, last))) : null}
             onTurn={showFirstRow}
           >
             Previous

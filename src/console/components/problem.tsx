@@ -1,10 +1,10 @@
-import type { RequestFailed } from '../api/client.ts';
+import { isTransient, isUnanswered, type RequestFailed } from '../api/client.ts';
 import type { Loaded } from '../api/use-load.ts';
 import { Page } from './page.tsx';
 
 interface ProblemNoticeProps {
   error: RequestFailed;
-  /** Adds a button. */
+  /** Adds a button, if the same request may succeed later. */
   retry?: () => void;
 }
 
@@ -28,7 +28,7 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
         </ul>
       )}
       {request_id && <p class="muted mono">{request_id}</p>}
-      {retry && (
+      {retry && isTransient(error.problem) && (
         <button type="button" onClick={retry}>
           Retry
         </button>
@@ -37,13 +37,16 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
   );
 }
 
-/** Says that something still loads, or why it could not be loaded. Nothing once it is there. */
+/**
+ * Says that something still loads, or why it could not be loaded. Nothing once it is there. While
+ * the service is away, the shell says so: what is there stays, and the rest still loads.
+ */
 export function LoadState({
   of: { data, error, reload },
 }: {
   of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'>;
 }) {
-  if (error) return <ProblemNotice error={error} retry={reload} />;
+  if (error && !isUnanswered(error.problem)) return <ProblemNotice error={error} retry={reload} />;
   return data === null ? <Loading /> : null;
 }
 
@@ -80,7 +83,7 @@ export function UnloadedPage({ title, error, retry, list: { href, label } }: Unl
       <section class="empty">
         <p>
           {error.problem.detail}. It may belong to another account, or it was removed. Check the
-          address, or switch the account.
+          address and the account.
         </p>
         <div class="actions">
           <a class="button" href={href}>

@@ -2,73 +2,23 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { HOME } from '../overview.tsx';
-import { type Scope, useSession } from '../session.tsx';
+import { PLACES, type Place, placeOf } from '../places.ts';
+import { useSession } from '../session.tsx';
 import { ActionButton } from './action-button.tsx';
 import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
-import { Icon, type IconName } from './icon.tsx';
+import { Icon } from './icon.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { ZoneSwitch } from './time-zone.tsx';
 import { useToast } from './toast.tsx';
 import { useScroll } from './use-scroll.ts';
-
-interface Place {
-  href: string;
-  label: string;
-  icon: IconName;
-  /** Null if every session may open it. */
-  scope: Scope | null;
-}
-
-const PLACES: { heading: string; places: Place[] }[] = [
-  {
-    heading: 'Work',
-    places: [
-      { href: HOME, label: 'Home', icon: 'home', scope: null },
-      {
-        href: '/console/transfers',
-        label: 'Transfers',
-        icon: 'transfers',
-        scope: 'transfers:read',
-      },
-      { href: '/console/batches', label: 'Batches', icon: 'batches', scope: 'transfers:read' },
-      { href: '/console/flows', label: 'Flows', icon: 'flows', scope: 'flows:read' },
-      { href: '/console/webhooks', label: 'Webhooks', icon: 'webhooks', scope: 'webhooks:read' },
-      {
-        href: '/console/webhooks/failed-deliveries',
-        label: 'Failed Deliveries',
-        icon: 'failed',
-        scope: 'observe',
-      },
-      { href: '/console/operations', label: 'Operations', icon: 'operations', scope: 'admin' },
-      { href: '/console/audit', label: 'Audit log', icon: 'audit', scope: 'audit:all' },
-      {
-        href: '/console/checkpoints',
-        label: 'Checkpoints',
-        icon: 'checkpoints',
-        scope: 'audit:all',
-      },
-    ],
-  },
-  {
-    heading: 'Settings',
-    places: [
-      {
-        href: '/console/settings/endpoints',
-        label: 'Endpoints',
-        icon: 'endpoints',
-        scope: 'observe',
-      },
-      { href: '/console/settings/api-keys', label: 'API Keys', icon: 'keys', scope: 'admin' },
-    ],
-  },
-];
 
 /** Renders navigation, account and sign-out around every page. */
 export function Shell({ children }: { children: ComponentChildren }) {
   const { path, url } = useLocation();
   const { session } = useSession();
   const counts = useCounts();
+  const current = placeOf(path)?.href;
   const [open, setOpen] = useState(false);
   useScroll();
   const visible = (places: Place[]) =>
@@ -118,7 +68,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
                     <li key={href}>
                       <a
                         href={href}
-                        aria-current={isCurrent(path, href) ? 'page' : undefined}
+                        aria-current={href === current ? 'page' : undefined}
                         aria-describedby={counts[href] && countsId(href)}
                       >
                         <Icon name={icon} /> {label}
@@ -171,12 +121,4 @@ function SessionBox() {
       <ActionButton onAction={signOut}>Sign out</ActionButton>
     </div>
   );
-}
-
-/** Returns true if `href` is the longest place that is a prefix of the path. */
-function isCurrent(path: string, href: string): boolean {
-  if (path === HOME || href === HOME) return path === href;
-  const all = PLACES.flatMap(({ places }) => places.map((place) => place.href));
-  const fitting = all.filter((place) => path === place || path.startsWith(`${place}/`));
-  return fitting.toSorted((a, b) => b.length - a.length)[0] === href;
 }

@@ -8,6 +8,8 @@ export interface Column<Row> {
    * has a check box, in the corner of a card.
    */
   kind?: 'number' | 'row' | 'select';
+  /** The cell of a row's header needs the heading before it where a row is a card. */
+  headed?: boolean;
 }
 
 interface TableProps<Row> {
@@ -35,9 +37,14 @@ export function Table<Row>({ caption, columns, rows, id }: TableProps<Row>) {
       <tbody>
         {rows.map((row) => (
           <tr key={id(row)}>
-            {columns.map(({ heading, cell, kind }) =>
+            {columns.map(({ heading, cell, kind, headed }) =>
               kind === 'row' ? (
-                <th key={heading} scope="row" data-heading={heading}>
+                <th
+                  key={heading}
+                  scope="row"
+                  class={headed ? 'headed' : undefined}
+                  data-heading={heading}
+                >
                   {cell(row)}
                 </th>
               ) : (

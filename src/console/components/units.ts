@@ -3,7 +3,7 @@ const BITS = ['bit/s', 'kbit/s', 'Mbit/s', 'Gbit/s'];
 
 /** Counts things, such as `1 file` or `1,200 files`. Give a plural that needs more than an `s`. */
 export function many(count: number, noun: string, plural = `${noun}s`): string {
-  return `${count.toLocaleString()} ${count === 1 ? noun : plural}`;
+  return `${count.toLocaleString('en')} ${count === 1 ? noun : plural}`;
 }
 
 /** Formats a byte count, such as `128 MiB`; null, an unknown size, is a dash. */

@@ -1,7 +1,16 @@
+import { useEffect } from 'preact/hooks';
+import { call, whenReached } from '../api/client.ts';
 import { Page } from '../components/page.tsx';
 
 /** Replaces a page whose code did not load: the service is away, or was upgraded meanwhile. */
 export function UnavailablePage() {
+  useEffect(() => {
+    // The browser does not ask again for code that failed to load.
+    const stop = whenReached((reached) => reached && location.reload());
+    // Finds out whether the service is away: until it answers, the shell asks again.
+    call('GET /v1/session').catch(() => undefined);
+    return stop;
+  }, []);
   return (
     <Page title="Page not loaded">
       <section class="empty" role="alert">

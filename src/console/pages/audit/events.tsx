@@ -24,10 +24,6 @@ const COLUMNS: Column<AuditItem>[] = [
     cell: ({ subject, account }) => <Subject of={subject} account={account} />,
   },
   { heading: 'Actor', cell: (event) => <Actor event={event} /> },
-  {
-    heading: 'Address',
-    cell: ({ client_address }) => <span class="mono">{client_address ?? '–'}</span>,
-  },
   { heading: 'Time', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
   { heading: 'Account', cell: ({ account }) => <span class="whole">{account ?? 'All'}</span> },
   { heading: 'Details', cell: (event) => <Details event={event} /> },
@@ -81,14 +77,19 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   );
 }
 
-/** Names the actor, and links to all that it did. */
-function Actor({ event: { actor, actor_name } }: { event: AuditItem }) {
+/** Names the actor, links to all that it did, and says from which address it acted. */
+function Actor({ event: { actor, actor_name, client_address } }: { event: AuditItem }) {
   return (
     <span>
       <a href={urlOf(ADDRESS, { query: { actor } })} title={`All events of ${actor}`}>
         {actor_name ?? actor}
       </a>
       {actor_name !== null && <span class="route mono">{actor}</span>}
+      {client_address !== null && (
+        <span class="route">
+          from <span class="mono">{client_address}</span>
+        </span>
+      )}
     </span>
   );
 }

@@ -88,18 +88,20 @@ export function Filters({ filter }: { filter: Filter }) {
             ))}
           </select>
         </label>
-        <DayField
-          label="From"
-          value={filter.from_date}
-          edge="start"
-          onChange={(from_date) => apply({ from_date })}
-        />
-        <DayField
-          label="To"
-          value={filter.to_date}
-          edge="end"
-          onChange={(to_date) => apply({ to_date })}
-        />
+        <div class="days">
+          <DayField
+            label="From"
+            value={filter.from_date}
+            edge="start"
+            onChange={(from_date) => apply({ from_date })}
+          />
+          <DayField
+            label="To"
+            value={filter.to_date}
+            edge="end"
+            onChange={(to_date) => apply({ to_date })}
+          />
+        </div>
       </form>
     </search>
   );

@@ -1,11 +1,11 @@
 import { useMemo } from 'preact/hooks';
-import { useLocation } from 'preact-iso/router';
 import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Batch } from '../../api/operations.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { many } from '../../components/units.ts';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 
 interface ActionsProps {
@@ -15,7 +15,7 @@ interface ActionsProps {
 
 /** The buttons of a batch: what its state allows. */
 export function BatchActions({ batch: { id, status, counts }, onChange }: ActionsProps) {
-  const { route } = useLocation();
+  const open = useOpen();
   const notify = useToast();
   const path = { batch_id: id };
   // One for all clicks: if an answer was lost, the next click gets the same new batch.
@@ -29,7 +29,7 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
   async function retry(): Promise<void> {
     const created = await call('POST /v1/batches/{batch_id}/retry', { path, idempotencyKey });
     notify('New batch created');
-    route(`/console/batches/${created.id}`);
+    open(`/console/batches/${created.id}`);
   }
   return (
     <May scope="transfers:write">

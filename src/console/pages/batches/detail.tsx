@@ -2,10 +2,10 @@ import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Batch } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, many } from '../../components/units.ts';
@@ -16,7 +16,7 @@ import { StateTiles } from '../transfers/state-tiles.tsx';
 import { Wait } from '../transfers/wait.tsx';
 import { BatchActions } from './actions.tsx';
 import { Failures, Rejected } from './failures.tsx';
-import { BatchState, endedOf, nameOf, progressOf } from './states.tsx';
+import { BatchState, endedOf, progressOf, useBatchName } from './states.tsx';
 
 const OPEN_MS = 1_000;
 const WAITS_MS = 5_000;
@@ -26,6 +26,7 @@ const ENDED_MS = 60_000;
 /** One batch: its progress, what failed, and its files by state. */
 export function BatchPage() {
   const id = useRoute().params.id ?? '';
+  const nameOf = useBatchName();
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/batches/{batch_id}', { path: { batch_id: id }, signal }),
     [id],
@@ -36,25 +37,26 @@ export function BatchPage() {
     return <UnloadedPage title="Batch" error={error} retry={reload} list={list} />;
   }
   const { counts, status } = data;
-  const ended = endedOf(data).toLocaleString();
+  const ended = endedOf(data).toLocaleString('en');
   return (
     <Page
       title={nameOf(data)}
       subtitle={
         <>
-          <BatchState status={status} />
-          <span class="mono">{id}</span>
-          <CopyButton text={id} what="batch id" />
+          <span role="status">
+            <BatchState status={status} />
+          </span>
+          <CopyableId id={id} what="batch id" />
         </>
       }
       actions={<BatchActions key={id} batch={data} onChange={reload} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       <section class="card" aria-label="Progress">
         <Progress percent={progressOf(data)} label="Progress" />
         <p class="number">
           {ended} of {many(counts.items, 'file')} ended
-          {counts.failed > 0 && `, ${counts.failed.toLocaleString()} failed`},{' '}
+          {counts.failed > 0 && `, ${counts.failed.toLocaleString('en')} failed`},{' '}
           {bytes(data.bytes.completed)} copied
           {status === 'creating' && '. Files are still being listed'}
         </p>
@@ -130,16 +132,16 @@ function Details({ batch }: { batch: Batch }) {
           Source: folder ? <code>{folder.source_uri}</code> : undefined,
           Destination: folder ? <code>{folder.destination_uri}</code> : undefined,
           Pattern: folder ? <code>{folder.pattern}</code> : undefined,
-          Subfolders: folder ? (folder.recursive ? 'yes' : 'no') : undefined,
+          Subfolders: folder ? (folder.recursive ? 'Yes' : 'No') : undefined,
           'Left out': folder?.exclude.length ? <code>{folder.exclude.join(' ')}</code> : undefined,
           'Retry of': retry_of ? (
-            <a class="mono" href={`/console/batches/${retry_of}`}>
-              {retry_of}
+            <a href={`/console/batches/${retry_of}`}>
+              <code>{retry_of}</code>
             </a>
           ) : undefined,
           Flow: flow_id ? (
-            <a class="mono" href={`/console/flows/${flow_id}`}>
-              {flow_id}
+            <a href={`/console/flows/${flow_id}`}>
+              <code>{flow_id}</code>
             </a>
           ) : undefined,
           Priority: priority,

@@ -41,7 +41,7 @@ export function Failures({ batchId, failed }: { batchId: string; failed: number 
       )}
       {failed > SHOWN && (
         <p>
-          <a href={all}>Show all {failed.toLocaleString()} failed transfers</a>
+          <a href={all}>Show all {failed.toLocaleString('en')} failed transfers</a>
         </p>
       )}
     </section>
@@ -89,7 +89,7 @@ export function Rejected({ batchId, rejected }: { batchId: string; rejected: num
       )}
       {rejected > SHOWN && (
         <p class="muted">
-          The first {SHOWN} of {rejected.toLocaleString()}
+          The first {SHOWN} of {rejected.toLocaleString('en')}
         </p>
       )}
     </section>

@@ -10,9 +10,10 @@ import { PagedTable } from '../../components/paged-table.tsx';
 import { Progress } from '../../components/progress.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
-import { BatchState, nameOf, progressOf } from './states.tsx';
+import { BatchState, progressOf, useBatchName } from './states.tsx';
 
 const PAGE = 25;
 /** How often the list loads while a batch on it is open, and else, in milliseconds. */
@@ -23,28 +24,36 @@ const COLUMNS: Column<Batch>[] = [
   {
     heading: 'Batch',
     kind: 'row',
-    cell: (batch) => (
-      <>
-        <a class="file" href={`/console/batches/${batch.id}`}>
-          {nameOf(batch)}
-        </a>
-        {batch.folder && <span class="route">to {batch.folder.destination_uri}</span>}
-      </>
-    ),
+    cell: (batch) => <BatchName batch={batch} />,
   },
   { heading: 'State', cell: ({ status }) => <BatchState status={status} /> },
   {
     heading: 'Progress',
     cell: (batch) => <Progress percent={progressOf(batch)} label={`Progress of ${batch.id}`} />,
   },
-  { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString() },
-  { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString() },
+  { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString('en') },
+  { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString('en') },
   { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
+function BatchName({ batch }: { batch: Batch }) {
+  const nameOf = useBatchName();
+  const { id, folder } = batch;
+  return (
+    <>
+      <a class="file" href={`/console/batches/${id}`}>
+        {nameOf(batch)}
+      </a>
+      {folder && <span class="route">to {folder.destination_uri}</span>}
+      <span class="route mono">{id}</span>
+    </>
+  );
+}
+
 /** The batches of the account, newest first. */
 export function BatchListPage() {
-  const { query, route } = useLocation();
+  const { query } = useLocation();
+  const open = useOpen();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const list = useLoad(
     (signal) => call('GET /v1/batches', { query: { limit: PAGE, offset }, signal }),
@@ -64,9 +73,9 @@ export function BatchListPage() {
                 <Icon name="plus" /> New batch
               </>
             }
-            title="Copy a folder"
+            title="New batch"
           >
-            {() => <NewBatch onCreated={(id) => route(`/console/batches/${id}`)} />}
+            {() => <NewBatch onCreated={(id) => open(`/console/batches/${id}`)} />}
           </DialogButton>
         </May>
       }

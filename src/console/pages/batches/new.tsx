@@ -40,13 +40,14 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
 
   return (
     <Form
-      submit="Copy folder"
+      submit="Create batch"
       onSubmit={create}
       fields={['source_uri', 'destination_uri', 'pattern', ...AFTER_FIELDS]}
       beside={<CloseButton>Cancel</CloseButton>}
     >
       {(errors) => (
         <>
+          <p>Copies the files that are in a folder now.</p>
           <Field label="Source folder" error={errors.source_uri}>
             <input
               autoComplete="off"

@@ -1,6 +1,7 @@
 import type { Batch } from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/status.tsx';
 import { many } from '../../components/units.ts';
+import { useOverview } from '../../overview.tsx';
 
 const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {
   creating: { label: 'Creating', tone: 'neutral' },
@@ -16,11 +17,15 @@ export function BatchState({ status }: Pick<Batch, 'status'>) {
 }
 
 /** Returns what names a batch for people: its folder, or where its items come from. */
-export function nameOf({ folder, retry_of, flow_id, counts }: Batch): string {
-  if (folder) return folder.source_uri;
-  const items = many(counts.items, 'file');
-  if (flow_id !== null) return `Run of a flow, ${items}`;
-  return retry_of === null ? items : `Retry of ${items}`;
+export function useBatchName(): (batch: Batch) => string {
+  const flows = useOverview().flows?.data?.data;
+  return ({ folder, retry_of, flow_id, counts }) => {
+    if (folder) return folder.source_uri;
+    const items = many(counts.items, 'file');
+    if (flow_id !== null)
+      return `Run of ${flows?.find(({ id }) => id === flow_id)?.name ?? 'a flow'}, ${items}`;
+    return `${retry_of === null ? 'Batch' : 'Retry'} of ${items}`;
+  };
 }
 
 /** Returns how many items have ended. */

@@ -18,7 +18,7 @@ const PAGE = 25;
 const LOOK_MS = 5_000;
 
 const COLUMNS: Column<LogCheckpoint>[] = [
-  { heading: 'Events', kind: 'row', cell: ({ size }) => size.toLocaleString() },
+  { heading: 'Events', kind: 'row', headed: true, cell: ({ size }) => size.toLocaleString('en') },
   { heading: 'Root', cell: ({ root_hash }) => <code>{root_hash.slice(0, 16)}…</code> },
   { heading: 'Key', cell: ({ key_id }) => <code>{key_id}</code> },
   { heading: 'Signed', cell: ({ signed_at }) => <Time at={signed_at} /> },

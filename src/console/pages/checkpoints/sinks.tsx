@@ -22,7 +22,7 @@ const COLUMNS: Column<LogCheckpointSink>[] = [
     heading: 'State',
     cell: ({ state }) => <Status tone={STATES[state].tone}>{STATES[state].label}</Status>,
   },
-  { heading: 'Events', kind: 'number', cell: ({ size }) => size?.toLocaleString() ?? '–' },
+  { heading: 'Events', kind: 'number', cell: ({ size }) => size?.toLocaleString('en') ?? '–' },
   { heading: 'Taken', cell: ({ taken_at }) => <Time at={taken_at} /> },
   { heading: 'Last error', cell: ({ error }) => error ?? '–' },
   { heading: 'Next try', cell: ({ next_try_at }) => <Time at={next_try_at} /> },

@@ -1,17 +1,20 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { useLocation, useRoute } from 'preact-iso/router';
+import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { Facts } from '../../components/facts.tsx';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { BandwidthCard } from './bandwidth-card.tsx';
 import { COMMON, LIST, PROTOCOLS, serverOf } from './fields.ts';
@@ -65,26 +68,27 @@ export function EndpointPage() {
         <>
           <EndpointStates endpoint={endpoint} />
           <span class="mono">{serverOf(endpoint)}</span>
+          <CopyableId id={endpoint.id} what="endpoint id" />
         </>
       }
       actions={<Actions endpoint={endpoint} loaded={loaded} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: endpoint, error, reload }} />
       <HealthCard endpoint={endpoint} />
       <NewHostKeys endpoint={endpoint} onAccept={accept} />
-      <TestPanel test={test} accepted={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
-        <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
-        <div class="actions">
-          <May scope="operate">
+      <May scope="operate">
+        <TestPanel test={test} accepted={acceptedKeys(endpoint)} onAccept={acceptAndTest}>
+          <p>Signs in, then writes, reads and removes a probe file of 4 MiB.</p>
+          <div class="actions">
             <ActionButton
               disabled={test.state === 'running'}
               onAction={() => test.run(id, undefined)}
             >
               Test
             </ActionButton>
-          </May>
-        </div>
-      </TestPanel>
+          </div>
+        </TestPanel>
+      </May>
       <BandwidthCard endpoint={endpoint} />
       <EndpointTransfers endpoint={endpoint} />
       <Configuration endpoint={endpoint} />
@@ -99,13 +103,13 @@ function Actions({
   endpoint: Endpoint;
   loaded: Loaded<Endpoint>;
 }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const say = useToast();
   const path = { endpoint_id: id };
   async function remove(): Promise<void> {
     await call('DELETE /v1/endpoints/{endpoint_id}', { path });
     say(`${name} is removed`);
-    route('/console/settings/endpoints');
+    open('/console/settings/endpoints');
   }
   return (
     <>
@@ -162,7 +166,9 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
           <p>
             <strong>{health.error.message}</strong>
           </p>
-          <p>{health.error.advice}</p>
+          <p>
+            <MarkedText>{health.error.advice}</MarkedText>
+          </p>
         </div>
       )}
       {health ? (

@@ -22,7 +22,7 @@ export function EditEndpointPage() {
   );
   if (!data) return <UnloadedPage title="Endpoint" error={error} retry={reload} list={LIST} />;
   return (
-    <Page title={`Change ${data.name}`}>
+    <Page title={`Edit ${data.name}`}>
       <EndpointForm key={data.id} endpoint={data} />
     </Page>
   );

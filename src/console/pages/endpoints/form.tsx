@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { useLocation } from 'preact-iso/router';
 import { call, RequestFailed } from '../../api/client.ts';
 import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/field.tsx';
 import { Form } from '../../components/form.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { BandwidthFields, bandwidthNames, bandwidthOf, draftOf } from './bandwidth-fields.tsx';
 import { Credentials } from './credentials.tsx';
 import { FieldInput } from './field-input.tsx';
@@ -31,7 +31,7 @@ const FIRST = Object.keys(PROTOCOLS)[0] as Protocol;
 
 /** Creates or changes an endpoint. The draft can be tested before it is saved. */
 export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const say = useToast();
   const test = useEndpointTest();
   const [protocol, setProtocol] = useState<Protocol>(endpoint?.protocol ?? FIRST);
@@ -62,7 +62,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
       if (pressed === 'test') return await test.run(endpoint?.id ?? null, bodyOf(values));
       const saved = await save(endpoint, bodyOf(values));
       say(`${saved.name} is saved`);
-      route(`/console/settings/endpoints/${saved.id}`);
+      open(`/console/settings/endpoints/${saved.id}`);
     } catch (error) {
       // Saved credentials would go to another server, so the form asks for new ones.
       if (error instanceof RequestFailed && missingSecret(protocol, error.fields)) setAsked(true);
@@ -91,7 +91,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     <>
       <section class="card">
         <Form
-          submit="Save"
+          submit={endpoint ? 'Save changes' : 'Create endpoint'}
           onSubmit={send}
           fields={[
             ...fields.map(({ name }) => name),

@@ -28,7 +28,15 @@ const COLUMNS: Column<Endpoint>[] = [
   },
   { heading: 'Protocol', cell: ({ protocol }) => PROTOCOLS[protocol].label },
   { heading: 'Server', cell: (endpoint) => <code>{serverOf(endpoint)}</code> },
-  { heading: 'State', cell: (endpoint) => <EndpointStates endpoint={endpoint} /> },
+  {
+    heading: 'State',
+    cell: (endpoint) => (
+      <span>
+        <EndpointStates endpoint={endpoint} />
+        {endpoint.health?.error && <span class="reason">{endpoint.health.error.message}</span>}
+      </span>
+    ),
+  },
   { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
 ];
 

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { ConfirmButton } from '../../components/confirm.tsx';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { Status } from '../../components/status.tsx';
 import { speed } from '../../components/units.ts';
 import { May } from '../../session.tsx';
@@ -112,7 +113,9 @@ function Step({ step }: { step: TestStep }) {
           <p>
             <strong>{step.message}</strong>
           </p>
-          <p>{step.advice}</p>
+          <p>
+            <MarkedText>{step.advice ?? ''}</MarkedText>
+          </p>
         </div>
       )}
     </li>

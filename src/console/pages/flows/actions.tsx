@@ -1,9 +1,9 @@
-import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Flow } from '../../api/operations.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 
 interface ActionsProps {
@@ -14,7 +14,7 @@ interface ActionsProps {
 
 /** The buttons of a flow. */
 export function FlowActions({ flow: { id, status }, onChange, onDryRun }: ActionsProps) {
-  const { route } = useLocation();
+  const open = useOpen();
   const notify = useToast();
   const path = { flow_id: id };
   async function run(): Promise<void> {
@@ -30,8 +30,8 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
   }
   async function remove(): Promise<void> {
     await call('DELETE /v1/flows/{flow_id}', { path });
-    notify('Flow deleted');
-    route('/console/flows');
+    notify('Flow removed');
+    open('/console/flows');
   }
   return (
     <May scope="flows:write">
@@ -40,7 +40,7 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
       </ActionButton>
       <ActionButton onAction={onDryRun}>Dry run</ActionButton>
       <ActionButton onAction={turn}>{status === 'paused' ? 'Resume' : 'Pause'}</ActionButton>
-      <ConfirmButton label="Delete" title="Delete this flow?" onConfirm={remove}>
+      <ConfirmButton label="Remove" title="Remove this flow?" onConfirm={remove}>
         <p>It takes no more files. A run that is open continues.</p>
       </ConfirmButton>
     </May>

@@ -3,10 +3,10 @@ import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Flow, FlowRun } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes } from '../../components/units.ts';
@@ -18,7 +18,7 @@ import { FlowState, RunState, readyOf, triggerOf } from './states.tsx';
 
 const LOAD_MS = 2_000;
 
-/** One flow: what ails it, its outlook, its runs and its files. */
+/** One flow: what is wrong with it, when it runs, its runs and its files. */
 export function FlowPage() {
   const id = useRoute().params.id ?? '';
   const [dry, setDry] = useState<DryRun | null>(null);
@@ -42,13 +42,12 @@ export function FlowPage() {
       subtitle={
         <>
           <FlowState flow={data} />
-          <span class="mono">{id}</span>
-          <CopyButton text={id} what="flow id" />
+          <CopyableId id={id} what="flow id" />
         </>
       }
       actions={<FlowActions key={id} flow={data} onChange={reload} onDryRun={rehearse} />}
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data, error, reload }} />
       {data.failing && (
         <section class="notice danger">
           <h2>Its folder cannot be listed</h2>
@@ -63,7 +62,7 @@ export function FlowPage() {
         </section>
       )}
       {dry && <DryRunResult of={dry} />}
-      <Outlook flow={data} />
+      <Schedule flow={data} />
       <Runs runs={data.recent_runs} />
       <Files flowId={id} stamp={data.recent_runs[0]?.id ?? ''} />
       <Settings flow={data} />
@@ -71,21 +70,23 @@ export function FlowPage() {
   );
 }
 
-function Outlook({ flow }: { flow: Flow }) {
+function Schedule({ flow }: { flow: Flow }) {
+  const open = flow.recent_runs.find((run) => run.id === flow.delayed_by)?.batch_id;
   return (
     <section class="card">
-      <h2>Outlook</h2>
+      <h2>Schedule</h2>
       <Facts
         of={{
           'Next run': <Time at={flow.next_run_at} />,
           'Waits for': flow.delayed_by ? (
             <>
-              <span class="mono">{flow.delayed_by}</span>, which is still open
+              {open ? <a href={`/console/batches/${open}`}>The run before</a> : 'The run before'},
+              which is still open
             </>
           ) : undefined,
           'Last run': <Time at={flow.last_run_at} />,
           'Last success': <Time at={flow.last_success_at} />,
-          'Waiting files': flow.waiting_files.toLocaleString(),
+          'Waiting files': flow.waiting_files.toLocaleString('en'),
         }}
       />
     </section>
@@ -116,7 +117,7 @@ const RUN_COLUMNS: Column<FlowRun>[] = [
   },
 ];
 
-const numberOf = (count: number | undefined) => count?.toLocaleString() ?? '–';
+const numberOf = (count: number | undefined) => count?.toLocaleString('en') ?? '–';
 
 function Runs({ runs }: { runs: FlowRun[] }) {
   return (
@@ -140,7 +141,7 @@ function Settings({ flow }: { flow: Flow }) {
         of={{
           Source: <code>{source.uri}</code>,
           Pattern: <code>{source.pattern}</code>,
-          Subfolders: source.recursive ? 'yes' : 'no',
+          Subfolders: source.recursive ? 'Yes' : 'No',
           'Left out': source.exclude.length ? <code>{source.exclude.join(' ')}</code> : undefined,
           Destination: <code>{destination_uri}</code>,
           Runs: triggerOf(flow),

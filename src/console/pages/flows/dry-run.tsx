@@ -39,9 +39,9 @@ export function DryRunResult({ of: { counts, data, error, truncated } }: { of: D
     <section class="card" aria-live="polite">
       <h2>Dry run</h2>
       <p>
-        A run would take {counts.take.toLocaleString()}, wait for {counts.wait.toLocaleString()},
-        leave {counts.taken.toLocaleString()} and reject {counts.reject.toLocaleString()}. Nothing
-        was taken.
+        A run would take {counts.take.toLocaleString('en')}, wait for{' '}
+        {counts.wait.toLocaleString('en')}, leave {counts.taken.toLocaleString('en')} and reject{' '}
+        {counts.reject.toLocaleString('en')}. Nothing was taken.
       </p>
       {error && (
         <p class="error">

@@ -60,7 +60,7 @@ export function Files({ flowId, stamp }: { flowId: string; stamp: string }) {
             id={({ source_uri, version }) => `${source_uri} ${version}`}
           />
           <p class="muted number">
-            {data.data.length.toLocaleString()} of {many(total, 'version')}
+            {data.data.length.toLocaleString('en')} of {many(total, 'version')}
           </p>
         </>
       )}

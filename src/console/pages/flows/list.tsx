@@ -9,6 +9,7 @@ import { Page } from '../../components/page.tsx';
 import { PagedTable } from '../../components/paged-table.tsx';
 import type { Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
 import { FlowState, RunStrip, triggerOf } from './states.tsx';
@@ -41,12 +42,13 @@ const COLUMNS: Column<Flow>[] = [
   { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
   { heading: 'Runs', cell: triggerOf },
   { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },
-  { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString() },
+  { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString('en') },
 ];
 
 /** The flows of the account, newest first. */
 export function FlowListPage() {
-  const { query, route } = useLocation();
+  const { query } = useLocation();
+  const open = useOpen();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
   const list = useLoad(
     (signal) => call('GET /v1/flows', { query: { limit: PAGE, offset }, signal }),
@@ -68,7 +70,7 @@ export function FlowListPage() {
             }
             title="New flow"
           >
-            {() => <NewFlow onCreated={(id) => route(`/console/flows/${id}`)} />}
+            {() => <NewFlow onCreated={(id) => open(`/console/flows/${id}`)} />}
           </DialogButton>
         </May>
       }

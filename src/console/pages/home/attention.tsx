@@ -1,3 +1,4 @@
+import { isUnanswered } from '../../api/client.ts';
 import { Status } from '../../components/status.tsx';
 import type { Check, Finding } from './checks.ts';
 
@@ -6,8 +7,8 @@ export function Attention({ checks }: { checks: Check[] }) {
   const findings = checks
     .flatMap((check) => (check.part?.data ? check.findings : []))
     .toSorted((a, b) => Number(b.tone === 'bad') - Number(a.tone === 'bad'));
-  const failed = checks.filter(({ part }) => part?.error);
-  const missing = checks.filter(({ part }) => !part?.data && !part?.error);
+  const failed = checks.filter(({ part }) => part?.error && !isUnanswered(part.error.problem));
+  const missing = checks.filter((check) => !check.part?.data && !failed.includes(check));
   const fine = checks.filter(({ part, findings }) => part?.data && findings.length === 0);
 
   return (

@@ -208,7 +208,7 @@ function deliveries({ failedDeliveries: part }: Overview): Check {
     part,
     findings: found(total, {
       tone: 'bad',
-      title: `${total.toLocaleString()}${more} webhook ${total === 1 ? 'delivery' : 'deliveries'} failed`,
+      title: `${total.toLocaleString('en')}${more} webhook ${total === 1 ? 'delivery' : 'deliveries'} failed`,
       items: newest
         ? [
             {

@@ -1,5 +1,6 @@
 import { reasonOf } from '../../api/error-reasons.ts';
 import type { TransferSummary } from '../../api/operations.ts';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { type Overview, type Part, useOverview } from '../../overview.tsx';
@@ -50,14 +51,25 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
         </span>
       ),
     },
-    { heading: 'Transfers', kind: 'number', cell: ({ transfers }) => transfers.toLocaleString() },
-    { heading: 'Advice', cell: ({ code }) => <span class="advice">{reasonOf(code).advice}</span> },
+    {
+      heading: 'Transfers',
+      kind: 'number',
+      cell: ({ transfers }) => transfers.toLocaleString('en'),
+    },
+    {
+      heading: 'Advice',
+      cell: ({ code }) => (
+        <span class="advice">
+          <MarkedText>{reasonOf(code).advice}</MarkedText>
+        </span>
+      ),
+    },
   ];
   return (
     <section class="card" aria-labelledby="failures">
       <h2 id="failures">Why transfers failed</h2>
       {by_status.failed > REASONS_OF && (
-        <p class="muted">Of the newest {REASONS_OF.toLocaleString()} that failed.</p>
+        <p class="muted">Of the newest {REASONS_OF.toLocaleString('en')} that failed.</p>
       )}
       <Table
         caption="Reasons of these failures, the most frequent first"

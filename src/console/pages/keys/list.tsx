@@ -24,10 +24,12 @@ const COLUMNS: Column<Key>[] = [
   {
     heading: 'Name',
     kind: 'row',
-    cell: ({ name, last_four }) => (
+    cell: ({ name, last_four, account }) => (
       <>
         <strong>{name}</strong>
-        <span class="route mono">wb_…{last_four}</span>
+        <span class="route">
+          <span class="mono">wb_…{last_four}</span> of {account}
+        </span>
       </>
     ),
   },
@@ -40,13 +42,16 @@ const COLUMNS: Column<Key>[] = [
       </span>
     ),
   },
-  { heading: 'Account', cell: ({ account }) => <span class="whole">{account}</span> },
-  { heading: 'State', cell: (key) => <KeyState apiKey={key} /> },
-  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
   {
-    heading: 'Expires',
-    cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never'),
+    heading: 'State',
+    cell: (key) => (
+      <span>
+        <KeyState apiKey={key} />
+        <Expiry apiKey={key} />
+      </span>
+    ),
   },
+  { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
   {
     heading: 'Last used',
     cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
@@ -71,7 +76,7 @@ export function KeyListPage() {
   };
   return (
     <Page
-      title="API Keys"
+      title="API keys"
       subtitle="For programs and administrators"
       actions={
         <DialogButton
@@ -127,6 +132,21 @@ function KeyState({ apiKey: { status, expiring_soon } }: { apiKey: Key }) {
     <Status tone="warning">Expires soon</Status>
   ) : (
     <Status tone="good">Active</Status>
+  );
+}
+
+function Expiry({ apiKey: { status, expires_at } }: { apiKey: Key }) {
+  if (status === 'revoked') return null;
+  return (
+    <span class="route">
+      {expires_at ? (
+        <>
+          {status === 'expired' ? 'Expired' : 'Until'} <Time at={expires_at} />
+        </>
+      ) : (
+        'Never expires'
+      )}
+    </span>
   );
 }
 

@@ -22,6 +22,7 @@ const COLUMNS: Column<Span>[] = [
   {
     heading: 'From',
     kind: 'row',
+    headed: true,
     cell: ({ at }) => <Minute at={at} />,
   },
   { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },

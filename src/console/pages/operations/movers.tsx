@@ -14,7 +14,7 @@ type Mover = MoversNow['data'][number];
 type Queue = MoversNow['queue'][number];
 
 const MOVERS: Column<Mover>[] = [
-  { heading: 'Process', kind: 'row', cell: ({ id }) => <code>{id}</code> },
+  { heading: 'Process', kind: 'row', headed: true, cell: ({ id }) => <code>{id}</code> },
   { heading: 'Moving', kind: 'number', cell: ({ active, slots }) => `${active} of ${slots}` },
   {
     heading: 'Mean duration',
@@ -27,10 +27,14 @@ const MOVERS: Column<Mover>[] = [
 ];
 
 const QUEUES: Column<Queue>[] = [
-  { heading: 'Priority', kind: 'row', cell: ({ priority }) => priority },
-  { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString() },
-  { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString() },
-  { heading: 'Waiting for a retry', kind: 'number', cell: ({ later }) => later.toLocaleString() },
+  { heading: 'Priority', kind: 'row', headed: true, cell: ({ priority }) => priority },
+  { heading: 'Moving', kind: 'number', cell: ({ moving }) => moving.toLocaleString('en') },
+  { heading: 'Waiting', kind: 'number', cell: ({ due }) => due.toLocaleString('en') },
+  {
+    heading: 'Waiting for a retry',
+    kind: 'number',
+    cell: ({ later }) => later.toLocaleString('en'),
+  },
   { heading: 'Speed', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
 ];
 
@@ -53,8 +57,8 @@ export function Movers() {
           <Facts
             of={{
               Moving: `${total(({ moving }) => moving)} of ${many(slots, 'slot')}`,
-              Waiting: total(({ due }) => due).toLocaleString(),
-              'Waiting for a retry': total(({ later }) => later).toLocaleString(),
+              Waiting: total(({ due }) => due).toLocaleString('en'),
+              'Waiting for a retry': total(({ later }) => later).toLocaleString('en'),
               Speed: speed(total(({ speed_bps }) => speed_bps)),
             }}
           />

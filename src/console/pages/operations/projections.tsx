@@ -75,7 +75,7 @@ function lag({ lag_events, lag_seconds }: Projection): string {
   if (lag_events === 0) return 'None';
   const events =
     lag_events >= MAX_COUNTED
-      ? `${MAX_COUNTED.toLocaleString()}+ events`
+      ? `${MAX_COUNTED.toLocaleString('en')}+ events`
       : many(lag_events, 'event');
   return `${events}, ${duration(lag_seconds)}`;
 }
@@ -126,7 +126,7 @@ function Task({ task, what, projection }: TaskProps) {
         <Progress percent={share * 100} label={`${what} of ${projection}`} />
         <span class="route number">
           {many(events, 'event')}
-          {events_per_second !== null && `, ${events_per_second.toLocaleString()} per second`}
+          {events_per_second !== null && `, ${events_per_second.toLocaleString('en')} per second`}
           {seconds_left !== null && `, ${duration(seconds_left)} left`}
         </span>
       </div>

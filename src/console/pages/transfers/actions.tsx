@@ -1,5 +1,4 @@
 import { useMemo, useState } from 'preact/hooks';
-import { useLocation } from 'preact-iso/router';
 import { call, newIdempotencyKey, urlOf } from '../../api/client.ts';
 import type { TransferDetail } from '../../api/operations.ts';
 import { ActionButton } from '../../components/action-button.tsx';
@@ -8,6 +7,7 @@ import { CloseButton } from '../../components/dialog.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Form } from '../../components/form.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { PriorityField } from './priority-field.tsx';
 import { CHANGEABLE, hasEnded } from './states.tsx';
@@ -75,7 +75,7 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
 
 /** Retries at once, and opens the new transfer. */
 function RetryButton({ id }: { id: string }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const notify = useToast();
   // One for all clicks: if an answer was lost, the next click gets the same new transfer.
   const idempotencyKey = useMemo(newIdempotencyKey, []);
@@ -85,7 +85,7 @@ function RetryButton({ id }: { id: string }) {
       idempotencyKey,
     });
     notify('New transfer created');
-    route(`/console/transfers/${created.id}`);
+    open(`/console/transfers/${created.id}`);
   }
   return (
     <ActionButton kind="primary" onAction={retry}>

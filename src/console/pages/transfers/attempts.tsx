@@ -29,7 +29,7 @@ type AttemptEnd = Pick<AttemptFigures, 'transferred_bytes' | 'size_bytes' | 'spe
 };
 
 const COLUMNS: Column<Attempt>[] = [
-  { heading: 'Attempt', kind: 'row', cell: ({ number }) => number },
+  { heading: 'Attempt', kind: 'row', headed: true, cell: ({ number }) => number },
   {
     heading: 'Outcome',
     cell: ({ end }) =>

@@ -96,7 +96,7 @@ function MatchingRun({ action, filter, children, ...shared }: MatchingRunProps) 
     <li key={status}>
       <strong>
         {exact ? '' : 'At least '}
-        {total.toLocaleString()} {labelOf(status).toLowerCase()}
+        {total.toLocaleString('en')} {labelOf(status).toLowerCase()}
       </strong>
     </li>
   ));

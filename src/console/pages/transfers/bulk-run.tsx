@@ -99,8 +99,8 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
     );
   }
   const counts = [
-    `${done.toLocaleString()} ${DONE[action]}`,
-    ...(refusals.length > 0 ? [`${refusals.length.toLocaleString()} refused`] : []),
+    `${done.toLocaleString('en')} ${DONE[action]}`,
+    ...(refusals.length > 0 ? [`${refusals.length.toLocaleString('en')} refused`] : []),
   ].join(', ');
   return (
     <>
@@ -116,7 +116,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
         <p>
           {state === 'stopped' && 'Stopped. '}
           <strong>{counts}</strong>
-          {state !== 'ended' && ` of up to ${expected.toLocaleString()}`}.
+          {state !== 'ended' && ` of up to ${expected.toLocaleString('en')}`}.
           {state === 'stopped' && ' The others stay as they are.'}
         </p>
       </div>

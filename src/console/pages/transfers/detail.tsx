@@ -3,9 +3,10 @@ import { useLocation, useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
+import { MarkedText } from '../../components/marked-text.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { many } from '../../components/units.ts';
 import { TransferActions } from './actions.tsx';
@@ -46,14 +47,15 @@ export function TransferPage() {
       title={transfer.file_name}
       subtitle={
         <>
-          <TransferState status={transfer.status} />
-          <span class="mono">{transfer.id}</span>
-          <CopyButton text={transfer.id} what="transfer id" />
+          <span role="status">
+            <TransferState status={transfer.status} />
+          </span>
+          <CopyableId id={transfer.id} what="transfer id" />
         </>
       }
       actions={<TransferActions transfer={transfer} onChange={now.reload} />}
     >
-      {now.error && <ProblemNotice error={now.error} retry={now.reload} />}
+      <LoadState of={now} />
       {transfer.error && (
         <TransferProblem error={transfer.error} ended={transfer.status === 'failed'} />
       )}
@@ -92,7 +94,9 @@ function TransferProblem({
       <p>
         <strong>{message}</strong>
       </p>
-      <p>{advice}</p>
+      <p>
+        <MarkedText>{advice}</MarkedText>
+      </p>
       <p class="muted">
         <code>{code}</code> during {phase}, after {many(attempts, 'attempt')},{' '}
         <Time at={occurred_at} />

@@ -140,6 +140,6 @@ function folderOf(path: string): string {
 function summary(shown: number, all: number, truncated: boolean): string {
   if (all === 0) return 'This folder is empty.';
   const more = truncated ? ' The folder has more entries than the service lists.' : '';
-  const count = shown === all ? '' : `${shown.toLocaleString()} of `;
+  const count = shown === all ? '' : `${shown.toLocaleString('en')} of `;
   return `${count}${many(all, 'entry', 'entries')}.${more}`;
 }

@@ -72,18 +72,20 @@ export function Filters({ view }: { view: View }) {
             <option value="created_at">Oldest first</option>
           </select>
         </label>
-        <DayField
-          label="Created from"
-          value={filter.from_date}
-          edge="start"
-          onChange={(from_date) => apply({ from_date })}
-        />
-        <DayField
-          label="Created to"
-          value={filter.to_date}
-          edge="end"
-          onChange={(to_date) => apply({ to_date })}
-        />
+        <div class="days">
+          <DayField
+            label="Created from"
+            value={filter.from_date}
+            edge="start"
+            onChange={(from_date) => apply({ from_date })}
+          />
+          <DayField
+            label="Created to"
+            value={filter.to_date}
+            edge="end"
+            onChange={(to_date) => apply({ to_date })}
+          />
+        </div>
       </form>
     </search>
   );

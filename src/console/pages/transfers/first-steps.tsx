@@ -1,19 +1,28 @@
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/empty.tsx';
-import { May } from '../../session.tsx';
+import { May, useSession } from '../../session.tsx';
 
 /** The first steps in an account without transfers, or an installation without endpoints. */
 export function FirstSteps({ title = 'No transfers yet' }: { title?: string }) {
   const { data } = useLoad((signal) => call('GET /v1/endpoints', { signal }), []);
   const servers = data?.data.length ?? 0;
+  const { scopes } = useSession().session;
+  if (!scopes.includes('transfers:write'))
+    return (
+      <Empty title={title}>
+        <p>Transfers appear here as soon as a program or an operator creates them.</p>
+      </Empty>
+    );
   return (
     <Empty title={title}>
       <ol class="steps">
-        <li>
-          <a href="/console/settings/endpoints">Add endpoints</a>, the servers that files come from
-          and go to.{servers > 0 && ` You have ${servers}.`}
-        </li>
+        <May scope="admin">
+          <li>
+            <a href="/console/settings/endpoints">Add endpoints</a>, the servers that files come
+            from and go to.{servers > 0 && ` You have ${servers}.`}
+          </li>
+        </May>
         <li>
           <a href="/console/transfers/new">Create a transfer</a>.
         </li>

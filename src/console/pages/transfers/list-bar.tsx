@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { BulkAction, TransferList } from '../../api/operations.ts';
+import { type Selection, SelectPage } from '../../components/selection.tsx';
 import { May } from '../../session.tsx';
 import { ACTIONS, BulkDialog } from './bulk-dialog.tsx';
 import type { Row } from './columns.tsx';
 import type { Filter } from './filter.ts';
-import type { Selection } from './selection.tsx';
 
 /** Texts of the buttons, which fit a phone. */
 const SHORT: Record<BulkAction, string> = {
@@ -15,7 +15,7 @@ const SHORT: Record<BulkAction, string> = {
 };
 
 interface ListBarProps {
-  selection: Selection;
+  selection: Selection<never>;
   rows: Row[];
   filter: Filter;
   pagination: TransferList['pagination'];
@@ -40,7 +40,7 @@ export function ListBar({
   const { ids, everything, wholePage, clear } = selection;
   const selected = rows.filter(({ id }) => ids.has(id));
   const count = selected.length;
-  const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString()} that match`;
+  const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString('en')} that match`;
 
   function close(sent: boolean): void {
     setAction(null);
@@ -52,17 +52,7 @@ export function ListBar({
   return (
     <section class="list-bar" aria-label="Selection" data-selected={count > 0}>
       <May scope="transfers:write">
-        <label class="choice">
-          <input
-            type="checkbox"
-            checked={wholePage}
-            ref={(box) => {
-              if (box) box.indeterminate = count > 0 && !wholePage;
-            }}
-            onChange={wholePage ? clear : selection.selectPage}
-          />
-          <span>Select page</span>
-        </label>
+        <SelectPage selection={selection} />
       </May>
       <p role="status">{everything ? `Selected ${matching}` : count > 0 && `${count} selected`}</p>
       {wholePage && total > count && !everything && (

@@ -7,6 +7,7 @@ import { Icon } from '../../components/icon.tsx';
 import { Page } from '../../components/page.tsx';
 import { Pager } from '../../components/pager.tsx';
 import { LoadState } from '../../components/problem.tsx';
+import { useSelection } from '../../components/selection.tsx';
 import { Status } from '../../components/status.tsx';
 import { Table } from '../../components/table.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -18,7 +19,6 @@ import { Filters } from './filters.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import { ListBar } from './list-bar.tsx';
 import { SavedFilters } from './saved-filters.tsx';
-import { useSelection } from './selection.tsx';
 import { useMovingRows } from './use-moving-rows.ts';
 
 const PAGE = 50;
@@ -39,7 +39,11 @@ export function TransferListPage() {
     (signal) => call('GET /v1/transfers', { query: asked, signal }),
     [JSON.stringify(asked)],
   );
-  const selection = useSelection(list.data?.data ?? [], JSON.stringify(asked));
+  const selection = useSelection(
+    list.data?.data ?? [],
+    JSON.stringify(asked),
+    ({ file_name }) => file_name,
+  );
   const held = selection.ids.size > 0;
   const { rows, live, outdated, onPointer } = useMovingRows(list, view, held);
   const { columns, chooser } = useColumns();

@@ -1,11 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, newIdempotencyKey } from '../../api/client.ts';
+import { call, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import type { Endpoint, Priority, TransferDetail } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Form } from '../../components/form.tsx';
 import { Page } from '../../components/page.tsx';
 import { LoadState } from '../../components/problem.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { useSession } from '../../session.tsx';
 import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from './after-fields.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
@@ -22,9 +23,7 @@ export function NewTransferPage() {
     async (signal) => {
       const [{ data: endpoints }, template] = await Promise.all([
         call('GET /v1/endpoints', { signal }),
-        like
-          ? call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: like }, signal })
-          : null,
+        like ? findTransfer(like, signal) : null,
       ]);
       return {
         endpoints: endpoints.filter(
@@ -41,11 +40,26 @@ export function NewTransferPage() {
       {data?.endpoints.length === 0 && (
         <p class="notice warning">
           This account has no endpoint to copy to.{' '}
-          <a href="/console/settings/endpoints">Add endpoint</a>
+          <a href="/console/settings/endpoints">Show endpoints</a>
+        </p>
+      )}
+      {data && like && data.template === null && (
+        <p class="notice warning">
+          There is no such transfer as <code>{like}</code> in {account}, so the form is empty.
         </p>
       )}
       {data && <TransferForm key={like} {...data} />}
     </Page>
+  );
+}
+
+/** Returns a transfer whose values fill the form. Null if it is not there: the form does without. */
+function findTransfer(transfer_id: string, signal: AbortSignal): Promise<TransferDetail | null> {
+  return call('GET /v1/transfers/{transfer_id}', { path: { transfer_id }, signal }).catch(
+    (error: unknown) => {
+      if (error instanceof RequestFailed && error.problem.status === 404) return null;
+      throw error;
+    },
   );
 }
 
@@ -56,7 +70,7 @@ function TransferForm({
   endpoints: Endpoint[];
   template: TransferDetail | null;
 }) {
-  const { route } = useLocation();
+  const open = useOpen();
   const initialPlace = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
     if (uri !== undefined) return placeOf(uri, endpoints);
     return endpoint ? { endpoint, path: '/' } : { endpoint: null, path: '' };
@@ -85,7 +99,7 @@ function TransferForm({
 
   async function create(): Promise<void> {
     const { id } = await call('POST /v1/transfers', { body, idempotencyKey });
-    route(`/console/transfers/${id}`);
+    open(`/console/transfers/${id}`);
   }
 
   return (

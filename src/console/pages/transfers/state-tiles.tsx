@@ -2,6 +2,9 @@ import { Shares } from '../../components/shares.tsx';
 import { Status, type Tone } from '../../components/status.tsx';
 import { labelOf, STATUSES, type TransferStatus, toneOf } from './states.tsx';
 
+/** A tile has no room for this many in the large font. */
+const LARGE = 100_000;
+
 interface Tile {
   label: string;
   tone: Tone;
@@ -36,18 +39,20 @@ export function StateTiles({ total, counts, listOf, others = [] }: StateTilesPro
     <>
       <Shares
         shares={tiles.map(({ label, tone, count = 0 }) => ({
-          text: `${label}: ${count.toLocaleString()}`,
+          text: `${label}: ${count.toLocaleString('en')}`,
           size: count,
           tone,
         }))}
       />
-      <ul class="tiles">
+      <ul class={total !== undefined && total >= LARGE ? 'tiles dense' : 'tiles'}>
         {[{ label: 'All', tone: 'neutral' as const, count: total, href: listOf() }, ...tiles].map(
           ({ label, tone, count, href }) => {
             const content = (
               <>
                 <Status tone={tone}>{label}</Status>{' '}
-                <strong class="number">{count === undefined ? '–' : count.toLocaleString()}</strong>
+                <strong class="number">
+                  {count === undefined ? '–' : count.toLocaleString('en')}
+                </strong>
               </>
             );
             return (

@@ -4,6 +4,7 @@ import { Facts } from '../../components/facts.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, speed } from '../../components/units.ts';
 import { afterInWords } from './after-fields.tsx';
+import { EndpointLink } from './endpoint-link.tsx';
 import { optionsInWords } from './option-fields.tsx';
 import { TransferState } from './states.tsx';
 import { Uri } from './uri.tsx';
@@ -33,21 +34,21 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
       <Facts
         of={{
           State: withState ? <TransferState status={transfer.status} /> : undefined,
-          Source: <Uri of={transfer.source} />,
-          Destination: <Uri of={transfer.destination} />,
+          Source: <Side uri={transfer.source} isPast={withState} />,
+          Destination: <Side uri={transfer.destination} isPast={withState} />,
           Size: bytes(size_bytes),
           Transferred: `${bytes(transferred_bytes)} (${Math.floor(progress_pct)} %)`,
           'Average speed': speed(speed_bps),
           Priority: transfer.priority,
           Retries: transfer.retry_count,
           'Retry of': transfer.retry_of ? (
-            <a class="mono" href={`/console/transfers/${transfer.retry_of}`}>
-              {transfer.retry_of}
+            <a href={`/console/transfers/${transfer.retry_of}`}>
+              <code>{transfer.retry_of}</code>
             </a>
           ) : undefined,
           Batch: transfer.batch_id ? (
-            <a class="mono" href={`/console/batches/${transfer.batch_id}`}>
-              {transfer.batch_id}
+            <a href={`/console/batches/${transfer.batch_id}`}>
+              <code>{transfer.batch_id}</code>
             </a>
           ) : undefined,
           Created: <Time at={transfer.created_at} />,
@@ -73,6 +74,16 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
         </>
       )}
     </section>
+  );
+}
+
+/** The URI of a side, and its endpoint as it is now. */
+function Side({ uri, isPast }: { uri: string; isPast: boolean }) {
+  return (
+    <>
+      <Uri of={uri} />
+      {!isPast && <EndpointLink of={uri} />}
+    </>
   );
 }
 

@@ -3,10 +3,10 @@ import { call } from '../../api/client.ts';
 import type { DeliveryAttempt } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Status } from '../../components/status.tsx';
 import { Time } from '../../components/time.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -52,9 +52,10 @@ export function DeliveryPage() {
       title={`Delivery of ${event_type}`}
       subtitle={
         <>
-          <DeliveryState status={status} />
-          <span class="mono">{delivery.id}</span>
-          <CopyButton text={delivery.id} what="delivery id" />
+          <span role="status">
+            <DeliveryState status={status} />
+          </span>
+          <CopyableId id={delivery.id} what="delivery id" />
         </>
       }
       actions={
@@ -68,7 +69,7 @@ export function DeliveryPage() {
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: delivery, error, reload }} />
       <section class="card">
         <h2>Details</h2>
         <Facts

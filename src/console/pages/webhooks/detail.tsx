@@ -1,16 +1,17 @@
-import { useLocation, useRoute } from 'preact-iso/router';
+import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import type { Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/action-button.tsx';
 import { ConfirmButton } from '../../components/confirm.tsx';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyableId } from '../../components/copyable-id.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Facts } from '../../components/facts.tsx';
 import { Page } from '../../components/page.tsx';
-import { ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
+import { LoadState, UnloadedPage } from '../../components/problem.tsx';
 import { Time } from '../../components/time.tsx';
 import { useToast } from '../../components/toast.tsx';
+import { useOpen } from '../../components/use-open.ts';
 import { May } from '../../session.tsx';
 import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
@@ -20,7 +21,7 @@ import { WebhookDeliveries } from './webhook-deliveries.tsx';
 /** One webhook: its settings, deliveries and actions. */
 export function WebhookPage() {
   const id = useRoute().params.id ?? '';
-  const { route } = useLocation();
+  const open = useOpen();
   const {
     data: webhook,
     error,
@@ -40,8 +41,7 @@ export function WebhookPage() {
       subtitle={
         <>
           <WebhookState enabled={webhook.enabled} />
-          <span class="mono">{webhook.id}</span>
-          <CopyButton text={webhook.id} what="webhook id" />
+          <CopyableId id={webhook.id} what="webhook id" />
         </>
       }
       actions={
@@ -56,11 +56,11 @@ export function WebhookPage() {
           <DialogButton label="Replay" title="Replay events">
             {(close) => <ReplayWebhook webhook={webhook} onClose={close} />}
           </DialogButton>
-          <Remove webhook={webhook} onRemoved={() => route('/console/webhooks')} />
+          <Remove webhook={webhook} onRemoved={() => open('/console/webhooks')} />
         </May>
       }
     >
-      {error && <ProblemNotice error={error} retry={reload} />}
+      <LoadState of={{ data: webhook, error, reload }} />
       <section class="card">
         <h2>Details</h2>
         <Facts
@@ -87,12 +87,12 @@ export function WebhookPage() {
 }
 
 function Ping({ webhook: { id } }: { webhook: Webhook }) {
-  const { route } = useLocation();
+  const open = useOpen();
   async function ping(): Promise<void> {
     const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', {
       path: { webhook_id: id },
     });
-    route(`/console/webhooks/${id}/deliveries/${delivery.id}`);
+    open(`/console/webhooks/${id}/deliveries/${delivery.id}`);
   }
   return <ActionButton onAction={ping}>Ping</ActionButton>;
 }

@@ -10,6 +10,7 @@ import { Page } from '../../components/page.tsx';
 import { COUNTED_TO, Pager } from '../../components/pager.tsx';
 import { LoadState } from '../../components/problem.tsx';
 import { SearchField } from '../../components/search-field.tsx';
+import { SelectPage, useSelection } from '../../components/selection.tsx';
 import { type Column, Table } from '../../components/table.tsx';
 import { useToast } from '../../components/toast.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -28,8 +29,8 @@ const LOOK_MS = 3_000;
 export function FailedDeliveriesPage() {
   const { query, route } = useLocation();
   const { account, scopes } = useSession().session;
+  const mayRetry = scopes.includes('operate');
   const notify = useToast();
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   // Shown if the service rejected some of the retries.
   const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
@@ -54,8 +55,13 @@ export function FailedDeliveriesPage() {
   );
   const rows = data?.data ?? [];
   const total = data?.pagination.total ?? 0;
-  const count = `${total.toLocaleString()}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
-  const marked = rows.filter(({ id }) => chosen.has(id));
+  const count = `${total.toLocaleString('en')}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
+  const selection = useSelection(
+    rows,
+    `${webhook_id} ${whose} ${offset}`,
+    ({ event_type, event_id }) => `${event_type} ${event_id}`,
+  );
+  const marked = [...selection.ids];
 
   async function retry(ids: string[]): Promise<void> {
     setOutcome(null);
@@ -70,7 +76,7 @@ export function FailedDeliveriesPage() {
         rejections.push(error);
       }
     }
-    mark(retried, false);
+    selection.deselect(retried);
     reload();
     const [rejection] = rejections;
     if (rejection && retried.length === 0) throw rejection;
@@ -85,24 +91,7 @@ export function FailedDeliveriesPage() {
     reload();
   }
 
-  function mark(ids: string[], on: boolean): void {
-    setChosen(
-      (before) => new Set(on ? [...before, ...ids] : [...before].filter((id) => !ids.includes(id))),
-    );
-  }
-
   const columns: Column<Delivery>[] = [
-    {
-      heading: 'Select',
-      cell: ({ id, event_type, event_id }) => (
-        <input
-          type="checkbox"
-          aria-label={`Select ${event_type} ${event_id}`}
-          checked={chosen.has(id)}
-          onChange={({ currentTarget }) => mark([id], currentTarget.checked)}
-        />
-      ),
-    },
     EVENT,
     {
       heading: 'Webhook',
@@ -116,33 +105,28 @@ export function FailedDeliveriesPage() {
       ),
     },
     ...LATEST,
-    {
-      heading: 'Actions',
-      cell: ({ id, event_type, event_id }) => (
-        <May scope="operate">
-          <ActionButton onAction={() => retry([id])}>
-            Retry
-            <span class="visually-hidden">
-              {' '}
-              {event_type} {event_id}
-            </span>
-          </ActionButton>
-        </May>
-      ),
-    },
   ];
+  const retryOne: Column<Delivery> = {
+    heading: 'Actions',
+    cell: ({ id, event_type, event_id }) => (
+      <ActionButton onAction={() => retry([id])}>
+        Retry
+        <span class="visually-hidden">
+          {' '}
+          {event_type} {event_id}
+        </span>
+      </ActionButton>
+    ),
+  };
 
   return (
     <Page
-      title="Failed Deliveries"
+      title="Failed deliveries"
       subtitle={`Deliveries of ${whose} that failed every attempt. Kept for 30 days`}
       actions={
         total > 0 && (
           <May scope="operate">
-            <ActionButton
-              disabled={marked.length === 0}
-              onAction={() => retry(marked.map(({ id }) => id))}
-            >
+            <ActionButton disabled={marked.length === 0} onAction={() => retry(marked)}>
               Retry selected ({marked.length})
             </ActionButton>
             {!webhook_id && (
@@ -217,22 +201,10 @@ export function FailedDeliveriesPage() {
       )}
       {rows.length > 0 && (
         <>
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={marked.length === rows.length}
-              onChange={({ currentTarget }) =>
-                mark(
-                  rows.map(({ id }) => id),
-                  currentTarget.checked,
-                )
-              }
-            />
-            Select this page
-          </label>
+          {mayRetry && <SelectPage selection={selection} />}
           <Table
             caption="Failed deliveries, newest first"
-            columns={columns}
+            columns={mayRetry ? [selection.column, ...columns, retryOne] : columns}
             rows={rows}
             id={({ id }) => id}
           />

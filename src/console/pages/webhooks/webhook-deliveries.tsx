@@ -79,7 +79,9 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
       <LoadState of={{ data, error, reload }} />
       {data?.pagination.total === 0 && (
         <Empty title={status ? 'No deliveries in this state' : 'No deliveries yet'}>
-          <p>Send a ping to test the receiver.</p>
+          <May scope="webhooks:write">
+            <p>Send a ping to test the receiver.</p>
+          </May>
         </Empty>
       )}
       {data && data.data.length > 0 && (

@@ -1,0 +1,148 @@
+import type { Page, Route } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { newId } from '../../src/domain/ids.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
+import { freePort } from '../support/free-port.ts';
+import { configureEndpoint } from '../support/installation.ts';
+import { LONG } from '../support/long.ts';
+import { useConsole } from '../support/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+const API = '**/v1/**';
+
+/** Notes each text that a screen reader reads from an alert, from now on. */
+const LISTEN = `
+  globalThis.announced = [];
+  const alertOf = ({ target }) =>
+    (target.nodeType === Node.ELEMENT_NODE ? target : target.parentElement).closest('[role=alert]');
+  new MutationObserver((changes) => {
+    for (const change of changes) {
+      const alert = alertOf(change);
+      const isSame = change.type === 'characterData' && change.target.data === change.oldValue;
+      if (alert && !isSame) announced.push(alert.innerText);
+      for (const added of change.addedNodes)
+        if (added.role === 'alert') announced.push(added.innerText);
+    }
+  }).observe(document.body,
+    { subtree: true, childList: true, characterData: true, characterDataOldValue: true });`;
+
+await describeConsole('failures in the console', () => {
+  const console = useConsole();
+  const alerts = (page: Page) => page.locator('main').getByRole('alert');
+  const away = (page: Page) => alerts(page).filter({ hasText: 'Waybill does not answer' });
+
+  test('a page whose service is away says it once, and loads when it is back', async () => {
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+    await page.route(API, (route) => route.abort());
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await away(page).waitFor();
+    await page.getByText('Loading …').waitFor();
+    expect(await alerts(page).count()).toBe(1);
+    await expectAccessible(page);
+    await page.unroute(API);
+    await page.getByRole('table', { name: 'Events, newest first' }).waitFor();
+    expect(await alerts(page).count()).toBe(0);
+    console.pardon('lost');
+  });
+
+  test('Home says once that the service is away, and keeps what it has shown', LONG, async () => {
+    const page = await console.visitSignedIn('/console');
+    await page.getByText('All is well').waitFor();
+    await page.route(API, (route) => route.abort());
+    await page.getByRole('link', { name: 'Flows', exact: true }).click();
+    await page.getByRole('link', { name: 'Home', exact: true }).click();
+    await away(page).waitFor();
+    await page.getByText('No transfer failed in 24 hours.').waitFor();
+    expect(await page.getByText('could not check').count()).toBe(0);
+    console.pardon('lost');
+  });
+
+  test('an error that stays is read once, whatever the ids of its requests', LONG, async () => {
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+    await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
+    await page.evaluate(LISTEN);
+    let requests = 0;
+    const reject = (route: Route) =>
+      route.fulfill({
+        status: 503,
+        json: {
+          title: 'Unavailable',
+          detail: 'Postgres is away',
+          code: 'unavailable',
+          request_id: `req_${requests++}`,
+        },
+      });
+    await page.route('**/v1/deliveries**', reject);
+    await alerts(page).getByText('Postgres is away').waitFor();
+    const first = requests;
+    await eventually(() => requests).toBeGreaterThan(first + 1);
+    expect(await page.evaluate('announced.length')).toBe(1);
+    await page.unroute('**/v1/deliveries**');
+    await eventually(() => alerts(page).count()).toBe(0);
+    console.pardon(503);
+  });
+
+  test('a request that can never succeed offers no Retry', async () => {
+    const page = await console.visitSignedIn('/console/transfers?from_date=yesterday');
+    await alerts(page).getByText('from_date').waitFor();
+    expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0);
+    await page.getByRole('link', { name: 'Clear filters' }).click();
+    await eventually(() => alerts(page).count()).toBe(0);
+    console.pardon(400);
+  });
+
+  test('a transfer that is gone, or of another account, leaves the form empty', async () => {
+    const page = await console.visitSignedIn(`/console/transfers/new?like=${newId('txr')}`);
+    await page.getByText('There is no such transfer').waitFor();
+    await page.getByRole('button', { name: 'Create transfer' }).waitFor();
+    await expectAccessible(page);
+    console.pardon(404);
+  });
+
+  test('a slow answer opens no page when the user has left', async () => {
+    await configureEndpoint(console.installation, {
+      name: 'partner',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'nobody',
+      password: 'none',
+    });
+    const page = await console.visitSignedIn('/console/transfers/new');
+    await page.getByLabel('Path').first().fill('/out/report.csv');
+    let answer = () => {};
+    await page.route('**/v1/transfers', async (route) => {
+      if (route.request().method() === 'POST')
+        await new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+      await route.continue();
+    });
+    const created = page.waitForResponse((response) => response.status() === 201);
+    await page.getByRole('button', { name: 'Create transfer' }).click();
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await page.getByRole('heading', { level: 1, name: 'Webhooks' }).waitFor();
+    answer();
+    await (await created).finished();
+    // A click that is later than what the answer would open.
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    await page.getByRole('dialog', { name: 'New webhook' }).waitFor();
+    expect(page.url()).toBe(`${console.url}/console/webhooks`);
+  });
+
+  test('a page whose code was not sent is opened when the service is back', LONG, async () => {
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+    const all = (url: URL) => /\/v1\/|\/assets\//.test(url.pathname);
+    await page.route(all, (route) => route.abort());
+    await page.getByRole('link', { name: 'Checkpoints' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Page not loaded' }).waitFor();
+    await away(page).waitFor();
+    await page.unroute(all);
+    await page.getByRole('heading', { level: 1, name: 'Checkpoints' }).waitFor();
+    console.pardon('lost');
+  });
+});
