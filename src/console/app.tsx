@@ -31,14 +31,18 @@ const page = (load: () => Promise<FunctionComponent>, scope?: Scope): FunctionCo
 
 const HomePage = page(async () => (await import('./pages/home/page.tsx')).HomePage);
 const TransferListPage = page(
-  async () => (await import('./pages/transfers/list.tsx')).TransferListPage,
+  async () => (await import('./pages/transfers/list/list.tsx')).TransferListPage,
 );
 const NewTransferPage = page(
-  async () => (await import('./pages/transfers/new.tsx')).NewTransferPage,
+  async () => (await import('./pages/transfers/new/new.tsx')).NewTransferPage,
   'transfers:write',
 );
-const TransferPage = page(async () => (await import('./pages/transfers/detail.tsx')).TransferPage);
-const ReceiptPage = page(async () => (await import('./pages/transfers/receipt.tsx')).ReceiptPage);
+const TransferPage = page(
+  async () => (await import('./pages/transfers/detail/detail.tsx')).TransferPage,
+);
+const ReceiptPage = page(
+  async () => (await import('./pages/transfers/detail/receipt.tsx')).ReceiptPage,
+);
 const BatchListPage = page(async () => (await import('./pages/batches/list.tsx')).BatchListPage);
 const BatchPage = page(async () => (await import('./pages/batches/detail.tsx')).BatchPage);
 const FlowListPage = page(async () => (await import('./pages/flows/list.tsx')).FlowListPage);

@@ -44,6 +44,6 @@ test("match the service's words for events (if not, run `npm run console-api`)",
 });
 
 test('has the limit of the API for metadata', () => {
-  const source = readFileSync('src/console/pages/transfers/metadata-fields.tsx', 'utf8');
+  const source = readFileSync('src/console/pages/transfers/new/metadata-fields.tsx', 'utf8');
   expect(source).toContain(`const MAX_ENTRIES = ${METADATA_KEYS};`);
 });

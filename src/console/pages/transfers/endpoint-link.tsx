@@ -1,6 +1,6 @@
 import { useOverview } from '../../overview.tsx';
 import { EndpointStates, healthOf } from '../endpoints/health.tsx';
-import { placeOf } from './place.ts';
+import { placeOf } from './new/place.ts';
 
 /** Links to the endpoint that a URI names, and says if it has a problem. */
 export function EndpointLink({ of }: { of: string }) {

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
-import { call } from '../../api/client.ts';
-import type { BulkAction } from '../../api/operations.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { Dialog } from '../../components/dialog.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
+import { call } from '../../../api/client.ts';
+import type { BulkAction } from '../../../api/operations.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { Dialog } from '../../../components/dialog.tsx';
+import { ProblemNotice } from '../../../components/problem.tsx';
+import type { Row } from '../columns.tsx';
+import type { Filter } from '../filter.ts';
+import { CHANGEABLE, labelOf } from '../states.tsx';
 import { findMatching } from './bulk.ts';
 import { BulkRun } from './bulk-run.tsx';
-import type { Row } from './columns.tsx';
-import type { Filter } from './filter.ts';
-import { CHANGEABLE, labelOf } from './states.tsx';
 
 export const ACTIONS: Record<BulkAction, { label: string; effect: string }> = {
   retry: {

@@ -1,8 +1,8 @@
-import { call } from '../../api/client.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { Time } from '../../components/time.tsx';
-import { addressOf } from './filter.ts';
-import { TransferState } from './states.tsx';
+import { call } from '../../../api/client.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { Time } from '../../../components/time.tsx';
+import { addressOf } from '../filter.ts';
+import { TransferState } from '../states.tsx';
 
 /** Links to the newest retry of a transfer, and to all of them. Empty if it was never retried. */
 export function Retries({ id }: { id: string }) {

@@ -1,6 +1,6 @@
-import { saveCsv } from '../../api/client.ts';
-import { ActionButton } from '../../components/action-button.tsx';
-import type { Filter, Order } from './filter.ts';
+import { saveCsv } from '../../../api/client.ts';
+import { ActionButton } from '../../../components/action-button.tsx';
+import type { Filter, Order } from '../filter.ts';
 
 /**
  * Downloads all transfers that match. Only the header Accept asks for CSV, so a link cannot. The

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { LiveTransfer, TransferList } from '../../api/operations.ts';
-import type { Loaded } from '../../api/use-load.ts';
-import type { Row } from './columns.tsx';
-import { matches, type View } from './filter.ts';
-import { hasEnded } from './states.tsx';
-import { useLiveTransfers } from './use-live-transfers.ts';
+import type { LiveTransfer, TransferList } from '../../../api/operations.ts';
+import type { Loaded } from '../../../api/use-load.ts';
+import type { Row } from '../columns.tsx';
+import { matches, type View } from '../filter.ts';
+import { hasEnded } from '../states.tsx';
+import { useLiveTransfers } from '../use-live-transfers.ts';
 
 /** Minimum time between loads for new rows. */
 const RELOAD_MS = 1_500;

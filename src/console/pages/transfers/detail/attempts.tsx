@@ -3,12 +3,12 @@ import type {
   MtimeOutcome,
   TransferEvent,
   Verification,
-} from '../../../domain/transfers/transfer.ts';
-import type { HistoryItem } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { bytes, elapsed, speed } from '../../components/units.ts';
+} from '../../../../domain/transfers/transfer.ts';
+import type { HistoryItem } from '../../../api/operations.ts';
+import { Status, type Tone } from '../../../components/status.tsx';
+import { type Column, Table } from '../../../components/table.tsx';
+import { Time } from '../../../components/time.tsx';
+import { bytes, elapsed, speed } from '../../../components/units.ts';
 import { Durations } from './durations.tsx';
 
 interface Attempt {

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import type { BulkAction, TransferList } from '../../api/operations.ts';
-import { type Selection, SelectPage } from '../../components/selection.tsx';
-import { May } from '../../session.tsx';
+import type { BulkAction, TransferList } from '../../../api/operations.ts';
+import { type Selection, SelectPage } from '../../../components/selection.tsx';
+import { May } from '../../../session.tsx';
+import type { Row } from '../columns.tsx';
+import type { Filter } from '../filter.ts';
 import { ACTIONS, BulkDialog } from './bulk-dialog.tsx';
-import type { Row } from './columns.tsx';
-import type { Filter } from './filter.ts';
 
 /** Texts of the buttons, which fit a phone. */
 const SHORT: Record<BulkAction, string> = {

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
-import type { Endpoint } from '../../api/operations.ts';
-import { Field } from '../../components/field.tsx';
-import { useUnsent } from '../../session.tsx';
+import type { Endpoint } from '../../../api/operations.ts';
+import { Field } from '../../../components/field.tsx';
+import { useUnsent } from '../../../session.tsx';
 import { FileDialog } from './file-dialog.tsx';
 import type { Place } from './place.ts';
 

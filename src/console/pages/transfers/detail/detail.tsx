@@ -1,23 +1,23 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
-import { call } from '../../api/client.ts';
-import type { TransferDetail } from '../../api/operations.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { CopyableId } from '../../components/copyable-id.tsx';
-import { MarkedText } from '../../components/marked-text.tsx';
-import { Page } from '../../components/page.tsx';
-import { LoadState, ProblemNotice, UnloadedPage } from '../../components/problem.tsx';
-import { Time } from '../../components/time.tsx';
-import { many } from '../../components/units.ts';
-import { TransferActions } from './actions.tsx';
+import { call } from '../../../api/client.ts';
+import type { TransferDetail } from '../../../api/operations.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { CopyableId } from '../../../components/copyable-id.tsx';
+import { MarkedText } from '../../../components/marked-text.tsx';
+import { Page } from '../../../components/page.tsx';
+import { LoadState, ProblemNotice, UnloadedPage } from '../../../components/problem.tsx';
+import { Time } from '../../../components/time.tsx';
+import { many } from '../../../components/units.ts';
+import { TransferActions } from '../actions.tsx';
+import { CHANGEABLE, hasEnded, TransferState } from '../states.tsx';
+import { useLiveTransfers } from '../use-live-transfers.ts';
+import { Wait } from '../wait.tsx';
 import { Attempts } from './attempts.tsx';
 import { Moving } from './moving.tsx';
 import { Retries } from './retries.tsx';
-import { CHANGEABLE, hasEnded, TransferState } from './states.tsx';
 import { Timeline } from './timeline.tsx';
 import { TransferFacts } from './transfer-facts.tsx';
-import { useLiveTransfers } from './use-live-transfers.ts';
-import { Wait } from './wait.tsx';
 
 /** One transfer: its progress, its history, and its state after any of its events. */
 export function TransferPage() {

@@ -1,13 +1,13 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call } from '../../api/client.ts';
-import type { Endpoint } from '../../api/operations.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { Dialog } from '../../components/dialog.tsx';
-import { Field } from '../../components/field.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
-import { many } from '../../components/units.ts';
-import { found, ORDERS, type Order } from './file-order.ts';
-import { Files } from './files.tsx';
+import { call } from '../../../api/client.ts';
+import type { Endpoint } from '../../../api/operations.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { Dialog } from '../../../components/dialog.tsx';
+import { Field } from '../../../components/field.tsx';
+import { ProblemNotice } from '../../../components/problem.tsx';
+import { many } from '../../../components/units.ts';
+import { found, ORDERS, type Order } from '../file-order.ts';
+import { Files } from '../files.tsx';
 
 /** Rows of a large folder that are rendered. The search finds the others. */
 const SHOWN = 500;

@@ -1,9 +1,9 @@
 import { useLocation } from 'preact-iso/router';
-import { ERROR_CODES, reasonOf } from '../../api/error-reasons.ts';
-import { DayField } from '../../components/day-field.tsx';
-import { SearchField } from '../../components/search-field.tsx';
-import { addressOf, type View } from './filter.ts';
-import { labelOf, STATUSES } from './states.tsx';
+import { ERROR_CODES, reasonOf } from '../../../api/error-reasons.ts';
+import { DayField } from '../../../components/day-field.tsx';
+import { SearchField } from '../../../components/search-field.tsx';
+import { addressOf, type View } from '../filter.ts';
+import { labelOf, STATUSES } from '../states.tsx';
 
 const TRANSFER_ID = /^txr_[0-9A-Z]{26}$/;
 

@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { RequestFailed } from '../../api/client.ts';
-import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../api/operations.ts';
-import { CloseButton, useKeptOpen } from '../../components/dialog.tsx';
-import { ProblemNotice } from '../../components/problem.tsx';
-import { useUnsent } from '../../session.tsx';
+import { RequestFailed } from '../../../api/client.ts';
+import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../../api/operations.ts';
+import { CloseButton, useKeptOpen } from '../../../components/dialog.tsx';
+import { ProblemNotice } from '../../../components/problem.tsx';
+import { useUnsent } from '../../../session.tsx';
+import { PriorityField } from '../priority-field.tsx';
 import { bulkCalls } from './bulk.ts';
-import { PriorityField } from './priority-field.tsx';
 
 const DONE: Record<BulkAction, string> = {
   retry: 'retried',

@@ -1,19 +1,19 @@
 import { useRoute } from 'preact-iso/router';
-import type { TransferEvent } from '../../../domain/transfers/transfer.ts';
-import { call, RequestFailed } from '../../api/client.ts';
-import { EVENT_WORDS } from '../../api/event-words.ts';
-import type { Receipt } from '../../api/operations.ts';
-import { useKeyNames } from '../../api/use-key-names.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { Actor } from '../../components/actor.tsx';
-import { Facts } from '../../components/facts.tsx';
-import { Page } from '../../components/page.tsx';
-import { UnloadedPage } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { bytes } from '../../components/units.ts';
+import type { TransferEvent } from '../../../../domain/transfers/transfer.ts';
+import { call, RequestFailed } from '../../../api/client.ts';
+import { EVENT_WORDS } from '../../../api/event-words.ts';
+import type { Receipt } from '../../../api/operations.ts';
+import { useKeyNames } from '../../../api/use-key-names.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { Actor } from '../../../components/actor.tsx';
+import { Facts } from '../../../components/facts.tsx';
+import { Page } from '../../../components/page.tsx';
+import { UnloadedPage } from '../../../components/problem.tsx';
+import { type Column, Table } from '../../../components/table.tsx';
+import { Time } from '../../../components/time.tsx';
+import { bytes } from '../../../components/units.ts';
+import { endsTransfer } from '../states.tsx';
 import { checksOf } from './attempts.tsx';
-import { endsTransfer } from './states.tsx';
 
 const LOOK_AGAIN_MS = 5_000;
 

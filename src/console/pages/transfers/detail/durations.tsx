@@ -1,9 +1,9 @@
-import type { TransferEvent } from '../../../domain/transfers/transfer.ts';
-import type { HistoryItem } from '../../api/operations.ts';
-import { Shares } from '../../components/shares.tsx';
-import type { Tone } from '../../components/status.tsx';
-import { elapsed, many } from '../../components/units.ts';
-import { endsTransfer } from './states.tsx';
+import type { TransferEvent } from '../../../../domain/transfers/transfer.ts';
+import type { HistoryItem } from '../../../api/operations.ts';
+import { Shares } from '../../../components/shares.tsx';
+import type { Tone } from '../../../components/status.tsx';
+import { elapsed, many } from '../../../components/units.ts';
+import { endsTransfer } from '../states.tsx';
 
 interface Span {
   label: string;

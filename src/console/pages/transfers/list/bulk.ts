@@ -1,7 +1,7 @@
-import { call, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
-import type { BulkAction, BulkAnswer, BulkRequest, TransferList } from '../../api/operations.ts';
-import type { Filter } from './filter.ts';
-import { CHANGEABLE, type TransferStatus } from './states.tsx';
+import { call, newIdempotencyKey, RequestFailed } from '../../../api/client.ts';
+import type { BulkAction, BulkAnswer, BulkRequest, TransferList } from '../../../api/operations.ts';
+import type { Filter } from '../filter.ts';
+import { CHANGEABLE, type TransferStatus } from '../states.tsx';
 
 /** How long to wait before each repeat of a call whose answer was lost. */
 const REPEATS_MS = [500, 2_000, 5_000];

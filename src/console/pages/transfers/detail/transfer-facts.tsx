@@ -1,13 +1,13 @@
-import type { TransferDetail } from '../../api/operations.ts';
-import { CopyButton } from '../../components/copy-button.tsx';
-import { Facts } from '../../components/facts.tsx';
-import { Time } from '../../components/time.tsx';
-import { bytes, speed } from '../../components/units.ts';
-import { afterInWords } from './after-fields.tsx';
-import { EndpointLink } from './endpoint-link.tsx';
-import { optionsInWords } from './option-fields.tsx';
-import { TransferState } from './states.tsx';
-import { Uri } from './uri.tsx';
+import type { TransferDetail } from '../../../api/operations.ts';
+import { CopyButton } from '../../../components/copy-button.tsx';
+import { Facts } from '../../../components/facts.tsx';
+import { Time } from '../../../components/time.tsx';
+import { bytes, speed } from '../../../components/units.ts';
+import { afterInWords } from '../after-fields.tsx';
+import { EndpointLink } from '../endpoint-link.tsx';
+import { optionsInWords } from '../option-fields.tsx';
+import { TransferState } from '../states.tsx';
+import { Uri } from '../uri.tsx';
 
 interface TransferFactsProps {
   title: string;

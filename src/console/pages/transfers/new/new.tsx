@@ -1,19 +1,19 @@
 import { useMemo, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
-import type { Endpoint, Priority, TransferDetail } from '../../api/operations.ts';
-import { useLoad } from '../../api/use-load.ts';
-import { Form } from '../../components/form.tsx';
-import { Page } from '../../components/page.tsx';
-import { LoadState } from '../../components/problem.tsx';
-import { useOpen } from '../../components/use-open.ts';
-import { useSession } from '../../session.tsx';
-import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from './after-fields.tsx';
+import { call, newIdempotencyKey, RequestFailed } from '../../../api/client.ts';
+import type { Endpoint, Priority, TransferDetail } from '../../../api/operations.ts';
+import { useLoad } from '../../../api/use-load.ts';
+import { Form } from '../../../components/form.tsx';
+import { Page } from '../../../components/page.tsx';
+import { LoadState } from '../../../components/problem.tsx';
+import { useOpen } from '../../../components/use-open.ts';
+import { useSession } from '../../../session.tsx';
+import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from '../after-fields.tsx';
+import { chosen, OptionFields, optionsOf } from '../option-fields.tsx';
+import { PriorityField } from '../priority-field.tsx';
 import { MetadataFields } from './metadata-fields.tsx';
-import { chosen, OptionFields, optionsOf } from './option-fields.tsx';
 import { type Place, placeOf, uriOf } from './place.ts';
 import { PlaceFields } from './place-fields.tsx';
-import { PriorityField } from './priority-field.tsx';
 
 /** Creates a transfer; `?like=` names one whose values fill the form. */
 export function NewTransferPage() {

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
-import { useStored } from '../../api/use-stored.ts';
-import { CloseButton } from '../../components/dialog.tsx';
-import { DialogButton } from '../../components/dialog-button.tsx';
-import { Field } from '../../components/field.tsx';
-import { Form } from '../../components/form.tsx';
-import { ADDRESS, addressOf, type View } from './filter.ts';
+import { useStored } from '../../../api/use-stored.ts';
+import { CloseButton } from '../../../components/dialog.tsx';
+import { DialogButton } from '../../../components/dialog-button.tsx';
+import { Field } from '../../../components/field.tsx';
+import { Form } from '../../../components/form.tsx';
+import { ADDRESS, addressOf, type View } from '../filter.ts';
 
 interface SavedFilter {
   name: string;
