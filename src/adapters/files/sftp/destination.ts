@@ -4,16 +4,23 @@ import { abortable, abortError } from '../abort.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { isAFolder, onPart, publish, settle } from '../publish.ts';
-import type { Connection } from './connection.ts';
-import { fileError, hasStatus, isRefusal, SSH_FX_FAILURE, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { onPart, publish, settle } from '../publish.ts';
+import { fileError, isRefusal } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { closeHandle, openHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
+import {
+  createPart,
+  createUnlessFolder,
+  openToContinue,
+  statOf,
+  takeOver,
+  tryReopening,
+} from './open-part.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { sourceFile } from './source.ts';
-import { createWriteConnections } from './write-connections.ts';
+import { createWriteConnections, wantsSeveral } from './write-connections.ts';
 
 /** Opens a new part file beside the destination, or takes over the part that a predecessor left. */
 export async function openDestination(
@@ -40,7 +47,7 @@ async function openPart(
   options: OpenDestination,
 ): Promise<DestinationFile> {
   const { connection } = lease;
-  const { resume, overwrite, transferId, claimId, signal } = options;
+  const { resume, overwrite, transferId, claimId, size, signal } = options;
   const part = partPath(path, transferId, claimId);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
     throw new FileError(
@@ -57,102 +64,25 @@ async function openPart(
     }
     return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
   };
-  const theirs = resume && join(dirname(path), (resume.state as PartState).part);
-  if (theirs) await settle(namesOn(connection), asidePath(theirs), path);
-  const taken = theirs && (await takeOver(connection, theirs, part));
-  if (resume && taken && taken.size >= resume.bytes) {
-    return opened(await openHandle(connection, part, 'r+'), resume.bytes);
+  if (resume) {
+    const theirs = join(dirname(path), (resume.state as PartState).part);
+    await settle(namesOn(connection), asidePath(theirs), path);
+    const held = await takeOver(connection, theirs, part);
+    const handle =
+      held >= resume.bytes && held <= size
+        ? await openToContinue(connection, part, resume.bytes)
+        : null;
+    if (handle) {
+      pool.reopens = true;
+      return opened(handle, resume.bytes);
+    }
   }
   // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
-  if (resume || !overwrite) return opened(await createPart(connection, part), 0);
-  return opened(await createUnlessFolder(connection, part, path), 0);
-}
-
-/**
- * Creates the part, and throws FileError `destination_exists` if a folder has the name of the file.
- * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Both
- * requests are sent at once, so this takes no longer.
- */
-async function createUnlessFolder(
-  connection: Connection,
-  part: string,
-  path: string,
-): Promise<Buffer> {
-  const [created, isFolder] = await Promise.allSettled([
-    createPart(connection, part),
-    statOf(connection, path).then((stats) => stats?.isDirectory() ?? false),
-  ]);
-  if (created.status === 'rejected') throw created.reason;
-  // A server that does not say has the last word when the part gets its name.
-  if (isFolder.status === 'fulfilled' && isFolder.value) {
-    await closeHandle(connection, created.value);
-    await connection.request((sftp, done) => sftp.unlink(part, done));
-    throw isAFolder(path, 'open');
-  }
-  return created.value;
-}
-
-export function statOf(connection: Connection, path: string): Promise<Stats | null> {
-  return connection
-    .request<Stats>((sftp, done) => sftp.stat(path, done))
-    .catch((error) => {
-      if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) return null;
-      throw error;
-    });
-}
-
-/**
- * Renames the predecessor's part to ours, so that it can't be written under its old name. Returns
- * null if it is gone.
- */
-async function takeOver(
-  connection: Connection,
-  theirs: string,
-  ours: string,
-): Promise<Stats | null> {
-  if (theirs !== ours) {
-    await connection
-      .request((sftp, done) => sftp.rename(theirs, ours, done))
-      .catch((error) => {
-        if (!hasStatus(error, SSH_FX_NO_SUCH_FILE)) throw error;
-      });
-  }
-  return statOf(connection, ours);
-}
-
-/**
- * Creates the part and any missing folders. A part with this name is our own, from an earlier try.
- */
-async function createPart(connection: Connection, part: string): Promise<Buffer> {
-  try {
-    return await openHandle(connection, part, 'wx');
-  } catch (error) {
-    if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
-    else if (await statOf(connection, part))
-      await connection.request((sftp, done) => sftp.unlink(part, done));
-    else throw error;
-    return openHandle(connection, part, 'wx');
-  }
-}
-
-export async function makeFolder(connection: Connection, folder: string): Promise<void> {
-  const make = () => connection.request((sftp, done) => sftp.mkdir(folder, done));
-  await make()
-    .catch(async (error) => {
-      if (!hasStatus(error, SSH_FX_NO_SUCH_FILE) || folder === '/') throw error;
-      await makeFolder(connection, dirname(folder));
-      await make();
-    })
-    .catch(async (error) => {
-      // Another transfer may have created the folder meanwhile. SFTP version 3 has no status for
-      // that.
-      if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
-      const there = await statOf(connection, folder);
-      if (there?.isDirectory()) return;
-      if (there) throw new FileError('permission_denied', 'open', `${folder} is not a folder`);
-      const cause = await causeOf(connection, error, 'open', folder);
-      if (cause) throw cause;
-    });
+  const created = await (resume || !overwrite
+    ? createPart(connection, part)
+    : createUnlessFolder(connection, part, path));
+  const mustTry = pool.reopens === null && wantsSeveral(connection, size);
+  return opened(mustTry ? await tryReopening(pool, connection, part, created) : created, 0);
 }
 
 interface Opened {
@@ -176,10 +106,11 @@ function destinationFile(
     lease,
     handle,
     (other) => openHandle(other, part, 'r+'),
-    options,
+    { ...options, several: pool.reopens === true && wantsSeveral(connection, size) },
   );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
+  let finished: Promise<number> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => connections.abandon();
   signal.addEventListener('abort', abandon, { once: true });
@@ -217,6 +148,22 @@ function destinationFile(
     return handlesClosed;
   }
 
+  /** Flushes and closes the part. Resolves with its size. */
+  function finish(): Promise<number> {
+    finished ??= flushAndClose();
+    return finished;
+  }
+
+  async function flushAndClose(): Promise<number> {
+    // A server answers the requests for one handle in order, so they need not wait for each other.
+    const flushed = connection.extensions.has('fsync@openssh.com')
+      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
+      : null;
+    const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
+    const [stats] = await Promise.all([measured, flushed, closeHandles()]);
+    return stats.size;
+  }
+
   async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
     if (writes.size > 0) connections.abandon();
@@ -239,6 +186,8 @@ function destinationFile(
     },
     async openWritten() {
       try {
+        // Servers in front of object stores show a file when it is closed.
+        await abortable(finish(), signal, 'verify');
         const opening = openToRead(connection, part, signal, 'verify');
         const reading = await onPart(names, part, 'verify', opening);
         const identity = { size, version: null };
@@ -257,22 +206,12 @@ function destinationFile(
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {
-        // A server answers the requests for one handle in order, so they need not wait for each
-        // other.
-        const flushed = connection.extensions.has('fsync@openssh.com')
-          ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
-          : null;
-        const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
-        const [stats] = await abortable(
-          Promise.all([measured, flushed, closeHandles()]),
-          signal,
-          'commit',
-        );
-        if (stats.size !== whole.size || size !== whole.size) {
+        const held = await abortable(finish(), signal, 'commit');
+        if (held !== whole.size || size !== whole.size) {
           throw new FileError(
             'size_mismatch',
             'commit',
-            `${path}: the server has ${stats.size} bytes, ${whole.size} bytes were sent`,
+            `${path}: the server has ${held} bytes, ${whole.size} bytes were sent`,
           );
         }
         const timeRefused = modifiedAt && (await setTime(modifiedAt));
@@ -281,7 +220,7 @@ function destinationFile(
           signal,
           'commit',
         );
-        const proof = { size: stats.size, destinationChecksum: 'none', atomicReplace } as const;
+        const proof = { size: held, destinationChecksum: 'none', atomicReplace } as const;
         return timeRefused ? { ...proof, timeRefused } : proof;
       } catch (error) {
         throw await fail(error, 'commit');

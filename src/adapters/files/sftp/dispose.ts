@@ -1,9 +1,9 @@
 import { disposeOn, type Sources } from '../dispose.ts';
 import type { Disposed, DisposeOptions } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { makeFolder, statOf } from './destination.ts';
 import { fileError } from './errors.ts';
 import { namesOn } from './names.ts';
+import { makeFolder, statOf } from './open-part.ts';
 import type { Pool } from './pool.ts';
 import { identityOf } from './source.ts';
 

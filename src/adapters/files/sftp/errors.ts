@@ -46,6 +46,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/file too (large|big)/i, 'file_too_large'],
   [/permission|access denied|read-only/i, 'permission_denied'],
   [/too many auth|privateKey/i, 'auth_failed'],
+  // Of a read: the file has become shorter.
+  [/unexpected EOF/i, 'source_changed'],
 ];
 
 /**
@@ -94,4 +96,10 @@ export function hasStatus(error: unknown, status: number): boolean {
 /** Returns whether the server answered with a refusal, so that the connection is still usable. */
 export function isRefusal(error: unknown): boolean {
   return typeof (error as SshError | null)?.code === 'number';
+}
+
+/** Turns a refusal into null. Throws any other error. */
+export function nullIfRefused(error: unknown): null {
+  if (isRefusal(error)) return null;
+  throw error;
 }

@@ -21,6 +21,8 @@ export interface Pool {
   readonly size: number;
   /** True if a connection is idle, or if one more may be opened. */
   readonly hasRoom: boolean;
+  /** Whether a file keeps its bytes when it is opened again for writing. Null if unknown yet. */
+  reopens: boolean | null;
   /**
    * Returns the least loaded connection, or a new one if all are full and `max` allows. Throws
    * FileError.
@@ -149,6 +151,7 @@ export function createPool(
     get hasRoom() {
       return slots.size < max || [...slots].some((slot) => slot.users === 0);
     },
+    reopens: null,
     acquire,
     async use(signal, step, work) {
       for (let attempt = 1; ; attempt++) {

@@ -29,26 +29,33 @@ const CLOSED = new Error('the file was closed');
 const SEVERAL_FROM = { bytes: 8 * CHUNK_SIZE, roundTripMs: 5 };
 
 /**
- * Writes one file over its first connection. With a long round trip, the server's window limits a
- * connection to 2 MiB per round trip. A big file then also uses further connections, if the pool
- * has some to spare.
+ * Returns whether a file gains by several connections. With a long round trip, the server's window
+ * limits a connection to 2 MiB per round trip.
+ */
+export function wantsSeveral({ roundTripMs }: Connection, size: number): boolean {
+  return size >= SEVERAL_FROM.bytes && roundTripMs >= SEVERAL_FROM.roundTripMs;
+}
+
+/**
+ * Writes one file over its first connection. With `several`, it uses further connections too, if
+ * the pool has some to spare: each opens the file once more.
  */
 export function createWriteConnections(
   pool: Pool,
   first: Lease,
   handle: Buffer,
   open: (connection: Connection) => Promise<Buffer>,
-  { size, acknowledged }: { size: number; acknowledged?: SharedCounter | undefined },
+  { several, acknowledged }: { several: boolean; acknowledged?: SharedCounter | undefined },
 ): WriteConnections {
   const connections: WriteConnection[] = [{ lease: first, handle, unanswered: 0 }];
   const requests = createSemaphore(REQUESTS_PER_CONNECTION);
   const noMore = new AbortController();
   let closed = false;
   let released = false;
-  const slow =
-    size >= SEVERAL_FROM.bytes && first.connection.roundTripMs >= SEVERAL_FROM.roundTripMs;
   const added = Promise.all(
-    Array.from({ length: slow ? MAX_CONNECTIONS - 1 : 0 }, () => addConnection().catch(() => {})),
+    Array.from({ length: several ? MAX_CONNECTIONS - 1 : 0 }, () =>
+      addConnection().catch(() => {}),
+    ),
   );
 
   async function addConnection(): Promise<void> {

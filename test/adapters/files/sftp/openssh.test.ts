@@ -695,7 +695,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
         join(folder, 'new'),
         options(MiB, { signal: control.signal }),
       );
-      const held = proxy.holdWhen(async () => (await openFiles(folder)) > 1, 'down');
+      let written = false;
+      const held = proxy.holdWhen(async () => {
+        const open = await openFiles(folder);
+        written ||= open === 0;
+        return written && open > 0;
+      }, 'down');
       const opening = errorOf(file.openWritten());
       const release = await held;
       control.abort();

@@ -1,0 +1,155 @@
+import { dirname } from 'node:path/posix';
+import type { Stats } from 'ssh2';
+import { FileError } from '../port.ts';
+import { isAFolder } from '../publish.ts';
+import type { Connection } from './connection.ts';
+import {
+  hasStatus,
+  isRefusal,
+  nullIfRefused,
+  SSH_FX_FAILURE,
+  SSH_FX_NO_SUCH_FILE,
+} from './errors.ts';
+import { causeOf } from './failure-cause.ts';
+import { closeHandle, openHandle } from './handles.ts';
+import type { Pool } from './pool.ts';
+
+/**
+ * Creates the part, and throws FileError `destination_exists` if a folder has the name of the file.
+ * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Both
+ * requests are sent at once, so this takes no longer.
+ */
+export async function createUnlessFolder(
+  connection: Connection,
+  part: string,
+  path: string,
+): Promise<Buffer> {
+  const [created, isFolder] = await Promise.allSettled([
+    createPart(connection, part),
+    statOf(connection, path).then((stats) => stats?.isDirectory() ?? false),
+  ]);
+  if (created.status === 'rejected') throw created.reason;
+  // A server that does not say has the last word when the part gets its name.
+  if (isFolder.status === 'fulfilled' && isFolder.value) {
+    await closeHandle(connection, created.value);
+    await connection.request((sftp, done) => sftp.unlink(part, done));
+    throw isAFolder(path, 'open');
+  }
+  return created.value;
+}
+
+export function statOf(connection: Connection, path: string): Promise<Stats | null> {
+  return connection
+    .request<Stats>((sftp, done) => sftp.stat(path, done))
+    .catch((error) => {
+      if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) return null;
+      throw error;
+    });
+}
+
+/**
+ * Renames the predecessor's part to ours, so that it can't be written under its old name. Returns
+ * its size; 0 if it is gone, or if the server refuses, as it may while the file is still open.
+ */
+export async function takeOver(
+  connection: Connection,
+  theirs: string,
+  ours: string,
+): Promise<number> {
+  if (theirs !== ours)
+    await connection.request((sftp, done) => sftp.rename(theirs, ours, done)).catch(nullIfRefused);
+  return (await statOf(connection, ours).catch(nullIfRefused))?.size ?? 0;
+}
+
+/**
+ * Opens a part to continue after its first `bytes` bytes. Returns null if the server cannot do
+ * that. Some servers, often those that store objects, truncate each file that is opened for
+ * writing, or write it from its start only. They would leave zeros in place of the first bytes, or
+ * refuse each attempt. So the last of these bytes must be there, and is written once more.
+ */
+export async function openToContinue(
+  connection: Connection,
+  part: string,
+  bytes: number,
+): Promise<Buffer | null> {
+  if (bytes === 0) return null;
+  const handle = await openHandle(connection, part, 'r+').catch(nullIfRefused);
+  if (handle === null) return null;
+  try {
+    const last = Buffer.alloc(1);
+    const { size } = await connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
+    const read = await connection.request<number>((sftp, done) =>
+      sftp.read(handle, last, 0, 1, bytes - 1, done),
+    );
+    if (size >= bytes && read === 1) {
+      await connection.request((sftp, done) => sftp.write(handle, last, 0, 1, bytes - 1, done));
+      return handle;
+    }
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+  }
+  await closeHandle(connection, handle).catch(nullIfRefused);
+  return null;
+}
+
+/**
+ * Creates the part and any missing folders. A part with this name is our own, from an earlier try.
+ */
+export async function createPart(connection: Connection, part: string): Promise<Buffer> {
+  try {
+    return await openHandle(connection, part, 'wx');
+  } catch (error) {
+    if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
+    else if (await statOf(connection, part))
+      await connection.request((sftp, done) => sftp.unlink(part, done));
+    else throw error;
+    return openHandle(connection, part, 'wx');
+  }
+}
+
+/**
+ * Tries, once for each endpoint, whether a part keeps its bytes when it is opened a second time, as
+ * further connections do. Returns the handle of the part: it is created again if it lost them.
+ */
+export async function tryReopening(
+  pool: Pool,
+  connection: Connection,
+  part: string,
+  handle: Buffer,
+): Promise<Buffer> {
+  try {
+    const byte = Buffer.alloc(1, 1);
+    await connection.request((sftp, done) => sftp.write(handle, byte, 0, 1, 0, done));
+    const second = await openToContinue(connection, part, 1);
+    pool.reopens = second !== null;
+    if (second !== null) {
+      await closeHandle(connection, second);
+      return handle;
+    }
+  } catch (error) {
+    closeHandle(connection, handle).catch(() => {});
+    throw error;
+  }
+  await closeHandle(connection, handle).catch(nullIfRefused);
+  return createPart(connection, part);
+}
+
+export async function makeFolder(connection: Connection, folder: string): Promise<void> {
+  const make = () => connection.request((sftp, done) => sftp.mkdir(folder, done));
+  await make()
+    .catch(async (error) => {
+      if (!hasStatus(error, SSH_FX_NO_SUCH_FILE) || folder === '/') throw error;
+      await makeFolder(connection, dirname(folder));
+      await make();
+    })
+    .catch(async (error) => {
+      // Another transfer may have created the folder meanwhile. SFTP version 3 has no status for
+      // that.
+      if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
+      const there = await statOf(connection, folder);
+      if (there?.isDirectory()) return;
+      if (there) throw new FileError('permission_denied', 'open', `${folder} is not a folder`);
+      const cause = await causeOf(connection, error, 'open', folder);
+      if (cause) throw cause;
+    });
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import {
+  type OtherSftpServer,
+  startOtherSftpServer,
+  whyNoOtherSftpServer,
+} from '../../../support/other-sftp-servers.ts';
+import { startTcpProxy } from '../../../support/tcp-proxy.ts';
+import { describeFileEndpoint, options, whole, writeFrom } from '../contract.ts';
+
+const MiB = 1 << 20;
+
+function endpointOn(server: OtherSftpServer, port = server.port): FileEndpoint {
+  const { host, username, password, hostKeySha256 } = server;
+  return createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+      host_keys: null,
+    },
+    credentials: { password },
+    maxConnections: 4,
+  });
+}
+
+for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
+  const whyNot = await whyNoOtherSftpServer(kind);
+  describeFileEndpoint(
+    `SFTP on ${kind}`,
+    whyNot,
+    async () => {
+      const server = await startOtherSftpServer(kind);
+      const file = (name: string) => join(server.root, name);
+      return {
+        endpoint: endpointOn(server),
+        path: server.remotePath,
+        async put(name, content) {
+          await mkdir(dirname(file(name)), { recursive: true });
+          await writeFile(file(name), content);
+        },
+        get: (name) => readFile(file(name)).catch(() => null),
+        names: () => readdir(server.root, { recursive: true }),
+        stop: server.stop,
+      };
+    },
+    { partFiles: true, resumes: kind === 'proftpd', removesOpenFiles: kind === 'proftpd' },
+  );
+
+  describe.skipIf(whyNot)(whyNot === null ? kind : `${kind} (${whyNot})`, () => {
+    test('a big file over a slow line arrives whole', async () => {
+      const server = await startOtherSftpServer(kind);
+      onTestFinished(server.stop);
+      const proxy = await startTcpProxy(server);
+      onTestFinished(proxy.close);
+      const endpoint = endpointOn(server, proxy.port);
+      onTestFinished(endpoint.close);
+      proxy.delay(20);
+      for (const name of ['first', 'second']) {
+        const content = randomBytes(64 * MiB);
+        const file = await endpoint.openDestination(
+          server.remotePath(name),
+          options(content.length),
+        );
+        await writeFrom(file, content);
+        await file.commit(whole(content));
+        await file.close();
+        expect(content.equals(await readFile(join(server.root, name)))).toBe(true);
+      }
+    });
+  });
+}
