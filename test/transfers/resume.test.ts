@@ -2,16 +2,18 @@ import {
   closeSync,
   existsSync,
   openSync,
+  readFileSync,
   rmSync,
   statSync,
   truncateSync,
   utimesSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
-import { CAUSE, untilStatus } from '../support/installation.ts';
+import { CAUSE, configureSftp, untilStatus } from '../support/installation.ts';
 import { LONG } from '../support/long.ts';
 import { holdRows } from '../support/row-locks.ts';
 import { useSftpPair } from '../support/sftp-pair.ts';
@@ -251,5 +253,35 @@ await describeTransfers('a move that is interrupted', () => {
       'the clean-up',
       async () => (await filesBelow(join(pair.beta.root, 'lost'))).length === 0,
     );
+  });
+
+  test('a server that takes only the new credentials gets them after a broken connection', async () => {
+    const { installation, beta, destination } = pair;
+    const keys = join(beta.root, '..', 'authorized_keys');
+    const both = readFileSync(keys, 'utf8');
+    pair.create('new-credentials', SIZE);
+    const before = destination.forwarded.up;
+    destination.throttle(16 * MiB);
+    const id = await pair.submitted('new-credentials');
+    await until('it is under way', () => destination.forwarded.up - before > SIZE / 2);
+    const [, newer] = both.split('\n');
+    writeFileSync(keys, `${newer}\n`);
+    const { privateKey, passphrase } = beta.protectedKey;
+    await configureSftp(
+      installation,
+      'beta',
+      { ...beta, port: destination.port },
+      {
+        private_key: privateKey,
+        passphrase,
+      },
+    );
+    destination.cut();
+    destination.throttle(Number.POSITIVE_INFINITY);
+    const sent = destination.forwarded.up;
+    const done = await pair.expectArrived(id, 'new-credentials');
+    expect(done.facts.retry_count).toBe(0);
+    expect(destination.forwarded.up - sent).toBeLessThan(SIZE);
+    writeFileSync(keys, both);
   });
 });

@@ -27,6 +27,7 @@ import type { ResumeRecord } from './move/move-state.ts';
 import type { Slots } from './slots.ts';
 import {
   type Catalog,
+  isOutdated,
   notConnected,
   readyDestination,
   readySource,
@@ -125,7 +126,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   const started = await start(deps, context, cause);
   if (started && !holds(started, claimId)) return 'not_begun';
 
-  const { leftovers, ...outcome }: Attempted = started
+  const { leftovers, outdated, ...outcome }: Attempted = started
     ? await attempt(deps, context, started.state.facts)
     : { type: 'released', figures: context.meter.resumable() };
   await deps.gather();
@@ -141,7 +142,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
     if (leftovers) await untilAnswered(() => cleanUpIfEnded(deps.sql, claim), deps.givenUp);
     return 'completed';
   }
-  return signal.reason === 'shutdown' ? 'released' : 'lease_lost';
+  return outdated || signal.reason === 'shutdown' ? 'released' : 'lease_lost';
 }
 
 /** Appends the start. Returns null if the attempt was stopped before the append was confirmed. */
@@ -198,8 +199,11 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
   return 'lease_lost';
 }
 
-/** `leftovers`: the transfer needs a clean-up, which its events do not show. */
-type Attempted = Outcome & { leftovers?: boolean | undefined };
+/**
+ * `leftovers`: the transfer needs a clean-up, which its events do not show. `outdated`: the next
+ * attempt has a newer configuration of an endpoint.
+ */
+type Attempted = Outcome & { leftovers?: boolean | undefined; outdated?: boolean };
 
 /** What the transfer says about the copy. */
 type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;
@@ -217,6 +221,8 @@ async function attempt(
     if (error instanceof LeaseLost || signal.aborted)
       return { type: 'released', figures: meter.resumable() };
     const failure = toFailure(error);
+    if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
+      return { type: 'released', figures: meter.resumable(), outdated: true };
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
     const lost = notConnected(context, failure);

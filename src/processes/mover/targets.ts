@@ -1,9 +1,15 @@
 /*
  * The two sides of an attempt: which endpoints match its URIs, and which of them a failure blames.
  */
-import { type AttemptFailure, isNetworkFailure } from '../../domain/transfers/errors.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type AttemptFailure,
+  isNetworkFailure,
+  TRANSFER_ERRORS,
+} from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
+import { type ConfiguredEndpoint, findEndpoint } from '../../projections/catalog/queries.ts';
+import type { Stores } from '../../projections/fold.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
 import { AttemptError } from './failure.ts';
 
@@ -93,6 +99,27 @@ export function notConnected(
   if (!isNetworkFailure(code)) return null;
   if (phase === 'source_connect') return source;
   return phase === 'destination_connect' ? destination : null;
+}
+
+/**
+ * Returns whether an attempt failed because its endpoint has changed since: the server rejects the
+ * older credentials, or the older configuration rejects the server. Another attempt has the new
+ * ones.
+ */
+export async function isOutdated(
+  stores: Stores,
+  { source, destination }: Targets,
+  { code, phase }: AttemptFailure,
+): Promise<boolean> {
+  const [, side] = /^(source|destination)_(?:connect|sign_in)$/.exec(phase) ?? [];
+  const target = side === 'source' ? source : side === 'destination' ? destination : null;
+  if (!target || TRANSFER_ERRORS[code].retryable) return false;
+  const { endpoint_id, settings, credentials_record } = target.configured;
+  const now = await findEndpoint(stores, endpoint_id);
+  return (
+    now !== null &&
+    (now.credentials_record !== credentials_record || !isDeepStrictEqual(now.settings, settings))
+  );
 }
 
 /** Returns the endpoint and its revision, for the event. Null if none matches. */
