@@ -131,8 +131,13 @@ export interface CommitProof {
 }
 
 export interface DestinationFile {
-  /** Number of parallel writes, in any order. 1 means in order. */
+  /** Number of parallel writes. 1 means one after the other, from the start to the end. */
   readonly parallelWrites: number;
+  /**
+   * True if parallel writes must begin in the order of their offsets, because some servers write a
+   * file from its start to its end only.
+   */
+  readonly inOrder?: boolean | undefined;
   /** Every chunk but the last has exactly this many bytes. */
   readonly chunkSize: number;
   /**

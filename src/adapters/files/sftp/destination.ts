@@ -101,12 +101,13 @@ function destinationFile(
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt } = options;
   const names = namesOn(connection);
+  const several = pool.reopens === true && wantsSeveral(connection, size);
   const connections = createWriteConnections(
     pool,
     lease,
     handle,
     (other) => openHandle(other, part, 'r+'),
-    { ...options, several: pool.reopens === true && wantsSeveral(connection, size) },
+    { ...options, several },
   );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
@@ -174,6 +175,7 @@ function destinationFile(
 
   return {
     parallelWrites: 4,
+    inOrder: !several,
     chunkSize: CHUNK_SIZE,
     resumedFrom,
     write(offset, data) {

@@ -72,6 +72,7 @@ export type WholeSource = { bytes: Uint8Array; after: FileIdentity } | { error: 
 export interface OpenedDestination {
   target: number;
   parallelWrites: number;
+  inOrder: boolean | undefined;
   chunkSize: number;
   resumedFrom: number;
   /** The resume point at the end of a file whose content is written. */

@@ -79,9 +79,9 @@ answerCalls<FileFunctions>(
       const opened = await openDestination(path, { ...others, pace, signal });
       const file = pacedDestination(opened, pace);
       const written = content && !pace.limited ? await writeWhole(file, content) : null;
-      const { parallelWrites, chunkSize, resumedFrom } = file;
+      const { parallelWrites, inOrder, chunkSize, resumedFrom } = file;
       const target = add(destinations, file, keepSignal());
-      return { target, parallelWrites, chunkSize, resumedFrom, ...written };
+      return { target, parallelWrites, inOrder, chunkSize, resumedFrom, ...written };
     },
     probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
     list: ({ signal }, endpoint, path) => find(endpoints, endpoint).list(path, signal),

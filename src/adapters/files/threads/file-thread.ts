@@ -157,12 +157,13 @@ function wholeSource(
 
 function remoteDestination(
   run: Run,
-  { target, parallelWrites, chunkSize, resumedFrom, written }: OpenedDestination,
+  { target, parallelWrites, inOrder, chunkSize, resumedFrom, written }: OpenedDestination,
 ): DestinationFile {
   const calls = createCallCount();
   let committed = false;
   return {
     parallelWrites,
+    inOrder,
     chunkSize,
     resumedFrom,
     write: (offset, data) => calls.count(run.call('write', [target, offset, data])),

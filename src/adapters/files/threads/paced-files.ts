@@ -64,12 +64,20 @@ export function pacedSource(file: SourceFile, pace: FilePace): PacedSource {
 
 /** Writes no faster than the pace. `close` ends it. */
 export function pacedDestination(file: DestinationFile, pace: FilePace): PacedDestination {
+  let last: Promise<unknown> = Promise.resolve();
+
+  async function write(offset: number, data: Uint8Array): Promise<void> {
+    const writing = (file.inOrder ? last : Promise.resolve()).then(() =>
+      inTurns(pace, data, (start, bytes) => file.write(offset + start, bytes)),
+    );
+    last = writing.catch(() => undefined);
+    await writing;
+  }
+
   return {
     ...file,
     write: (offset, data) =>
-      pace.limited && !file.pacesRequests
-        ? inTurns(pace, data, (start, bytes) => file.write(offset + start, bytes))
-        : file.write(offset, data),
+      pace.limited && !file.pacesRequests ? write(offset, data) : file.write(offset, data),
     async openWritten() {
       const written = await file.openWritten();
       return written && pacedSource(written, pace.next());

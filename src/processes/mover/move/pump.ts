@@ -49,6 +49,8 @@ export async function pump({
   const firstToHash = state.hashed;
   let toRead = chunks - firstToHash;
   let hashing: Promise<unknown> = Promise.resolve();
+  /** Resolves when the last write may begin. The writes before it have begun then. */
+  let begun: Promise<void> = Promise.resolve();
   let sourceChanged = false;
 
   /** Must be called in the order of the chunks: the calls queue for reads, hash and writes. */
@@ -97,8 +99,12 @@ export async function pump({
   }
 
   function write(offset: number, buffer: Uint8Array, read: Promise<void>): Promise<void> {
+    const ready = destination.inOrder ? begun.then(() => read) : read;
+    begun = ready;
+    // Its write may still wait for others when it is rejected.
+    ready.catch(() => undefined);
     return writes.run(async () => {
-      await read;
+      await ready;
       await onSide('destination', () => destination.write(offset, buffer));
     });
   }

@@ -1,0 +1,95 @@
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { pacedDestination, paceOf } from '../../../../src/adapters/files/threads/paced-files.ts';
+import { createPacer } from '../../../../src/concurrency/pacer.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
+import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
+import { createMeter } from '../../../../src/processes/mover/meter.ts';
+import { moveFile } from '../../../../src/processes/mover/move/move.ts';
+import { options, upload, whole, writeFrom } from '../../../adapters/files/contract.ts';
+import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { startOtherSftpServer, whyNoOtherSftpServer } from '../../../support/other-sftp-servers.ts';
+import { startS3Server } from '../../../support/s3-server/server.ts';
+
+/** Such a server waits a second for the bytes that come next, then refuses the others. */
+const IN_ORDER = 'rclone-stream';
+const CHUNK_BYTES = 8 << 20;
+const never = new AbortController().signal;
+
+const whyNot = await whyNoOtherSftpServer(IN_ORDER);
+const title =
+  'a server that writes files from their start to their end gets the bytes in this order';
+const skipped = whyNot === null ? '' : ` (skipped: ${whyNot})`;
+
+async function destination() {
+  const server = await startOtherSftpServer(IN_ORDER);
+  const { host, port, username, password, hostKeySha256, root } = server;
+  const endpoint = createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+      host_keys: null,
+    },
+    credentials: { password },
+    maxConnections: 4,
+  });
+  onTestFinished(async () => {
+    await endpoint.close();
+    await server.stop();
+  });
+  return { endpoint, read: (name: string) => readFile(join(root, name)) };
+}
+
+test.skipIf(whyNot)(`${title}, whatever is read first${skipped}`, async () => {
+  const server = await startS3Server();
+  server.createBucket('bucket');
+  const source = endpointOn(server);
+  onTestFinished(async () => {
+    await source.close();
+    await server.stop();
+  });
+  const content = randomBytes(4 * CHUNK_BYTES);
+  await upload(source, 'file', content);
+  const { endpoint, read } = await destination();
+  // The first request opens the file, the second reads its first chunk.
+  server.fault({ operation: 'GetObject', kind: 'slow', delayMs: 0 });
+  server.fault({ operation: 'GetObject', kind: 'slow', delayMs: 3_000 });
+  await moveFile({
+    transferId: newId('txr'),
+    claimId: newId('clm'),
+    source: { endpoint: source, path: 'file' },
+    destination: { endpoint, path: '/file' },
+    overwrite: true,
+    options: {},
+    listed: null,
+    record: null,
+    meter: createMeter(() => undefined),
+    buffers: createBufferPool(8, CHUNK_BYTES),
+    opened: async () => undefined,
+    createHasher: createInlineHasher,
+    save: async () => true,
+    signal: never,
+  });
+  expect(content.equals(await read('file'))).toBe(true);
+});
+
+test.skipIf(whyNot)(`${title}, also with a limited bandwidth${skipped}`, async () => {
+  const { endpoint, read } = await destination();
+  const content = randomBytes(2 * CHUNK_BYTES);
+  const pacer = createPacer();
+  pacer.setRate(8 << 20);
+  const opened = await endpoint.openDestination('/limited', options(content.length));
+  const file = pacedDestination(opened, paceOf(pacer, never));
+  await writeFrom({ ...opened, write: file.write }, content);
+  await file.commit(whole(content));
+  await file.close();
+  expect(content.equals(await read('limited'))).toBe(true);
+});
