@@ -29,7 +29,8 @@
  * - Another writer replaces the object after the commit, and `verify: read_back` finds that one. The
  *   attempt fails with `destination_changed`: a retry would replace a newer file.
  * - The process dies during the commit. Its successor reads the destination back
- *   (find-committed.ts) and does not copy again.
+ *   (find-committed.ts) and does not copy again. If the server carries out that commit only later,
+ *   the successor finds the file in its way, and reads it back then.
  *
  * It relies on adapters that acknowledge a chunk only when the server has it, and that write under
  * another name (or upload, or block ids) for each claim.
@@ -110,6 +111,18 @@ async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
   const { committing } = progress;
   const committed = committing && (await findCommitted(move, committing));
   if (committed) return committed;
+  try {
+    return await openAndMove(move, progress);
+  } catch (error) {
+    // A server may carry out an earlier commit after the look for it.
+    const exists = error instanceof AttemptError && error.failure.code === 'destination_exists';
+    const late = committing && exists ? await findCommitted(move, committing) : null;
+    if (late) return late;
+    throw error;
+  }
+}
+
+async function openAndMove(move: Move, progress: Progress): Promise<Moved> {
   const source = await onSide('source', () =>
     move.source.endpoint.openSource(move.source.path, move.signal),
   );

@@ -109,6 +109,22 @@ test('an object that the server does not tell apart from that of another is read
   });
 });
 
+test.each([
+  ['the same content completes the transfer', content, null],
+  ['another content fails it', randomBytes(1_000), 'destination_exists'],
+])('a file that appears after the look for an earlier commit: %s', async (_, appears, code) => {
+  const path = code ?? 'late';
+  const moving = moveTo(path, {
+    record: await recordOfCommit(),
+    overwrite: false,
+    // Called after the look. A server may carry out a request of a dead mover late.
+    opened: async () => void (await upload(endpoint, path, appears)),
+  });
+  if (code) await expect(moving).rejects.toMatchObject({ failure: { code } });
+  else expect(await moving).toMatchObject({ sha256, verification: { read_back: true } });
+  expect(await download(endpoint, path)).toEqual(appears);
+});
+
 test('and that of another stays', async () => {
   const destination = { endpoint: encrypted, path: 'raced' };
   const others = randomBytes(content.length);
