@@ -17,6 +17,13 @@ export interface Names {
   isRefusal(error: unknown): boolean;
 }
 
+/**
+ * How many times longer than for other requests a server may take for those of a commit. It may
+ * have to write gigabytes to its disk, and servers in front of object stores copy the file that
+ * they rename.
+ */
+export const STALLS_TO_COMMIT = 5;
+
 /** Refusals in a row, without a change in between, after which a refusal is final. */
 const REFUSALS = 10;
 const PAUSE_MS = 100;

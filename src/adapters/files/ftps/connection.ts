@@ -29,8 +29,11 @@ export interface Connection {
   readonly usable: boolean;
   /** Features from the server's answer to FEAT, such as `MLST` or `REST`. */
   readonly features: ReadonlyMap<string, string>;
-  /** Sends a command and awaits its reply. Send one at a time, and none during a transfer. */
-  request(command: string): Promise<FTPResponse>;
+  /**
+   * Sends a command and awaits its reply. Send one at a time, and none during a transfer. The
+   * server may be silent for `milliseconds`, by default `stallMs`.
+   */
+  request(command: string, milliseconds?: number): Promise<FTPResponse>;
   /**
    * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if
    * the server refuses a command or rejects the data connection. Any later error is that of
@@ -81,7 +84,8 @@ export function connectionOn(
     throw error;
   }
 
-  const request = (command: string) => inTime(ftp.request(command)).catch(loseIfUseless);
+  const request = (command: string, milliseconds?: number) =>
+    inTime(ftp.request(command), milliseconds).catch(loseIfUseless);
 
   function lose(error: Error): never {
     ftp.closeWithError(error);

@@ -1,4 +1,4 @@
-import type { Names } from '../publish.ts';
+import { type Names, STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
 import { existing } from './stat.ts';
@@ -8,7 +8,7 @@ export function namesOn(connection: Connection): Names {
     typeOf: async (path) => (await existing(connection, path))?.type ?? null,
     async rename(from, to) {
       await connection.request(`RNFR ${from}`);
-      await connection.request(`RNTO ${to}`);
+      await connection.request(`RNTO ${to}`, STALLS_TO_COMMIT * connection.stallMs);
     },
     renameOver: null,
     async remove(path) {

@@ -1,3 +1,4 @@
+import { STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import type { DataConnectionOptions } from './data-connection.ts';
 
@@ -14,8 +15,6 @@ export interface Upload {
 
 // Small enough that a slow line sends one slice within the stall timeout.
 const SLICE = 256 << 10;
-// At the end of a file, a slow line must first send what the system still buffers.
-const STALLS_TO_FINISH = 5;
 
 /** Starts an upload. `commands` are STOR or APPE, with a REST before it if it resumes. */
 export async function startUpload(
@@ -48,8 +47,9 @@ export async function startUpload(
       }
     },
     async finish() {
+      // A slow line must first send what the system still buffers.
       socket.end();
-      await connection.inTime(ended, STALLS_TO_FINISH * connection.stallMs);
+      await connection.inTime(ended, STALLS_TO_COMMIT * connection.stallMs);
     },
   };
 }

@@ -71,9 +71,13 @@ export interface Connection {
   readonly roundTripMs: number;
   /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
   readonly extensions: ReadonlySet<string>;
-  /** Sends a request and waits for its answer. Also fails when the connection is lost or stalls. */
+  /**
+   * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
+   * `stalls` multiplies the limit for a server that says nothing.
+   */
   request<Result = void>(
     send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
+    stalls?: number,
   ): Promise<Result>;
   onLost(listener: () => void): void;
   close(): void;
@@ -227,7 +231,8 @@ async function handshake(
 
 function watchSession(session: Session, stallMs: number): Connection {
   const { ssh, sftp, socket } = session;
-  const unanswered = new Set<(error: Error) => void>();
+  /** The requests without an answer, each with its limit in stalls. */
+  const unanswered = new Map<(error: Error) => void, number>();
   const listeners: (() => void)[] = [];
   let lost: SshError | null = null;
   let lastByteAt = 0;
@@ -239,16 +244,17 @@ function watchSession(session: Session, stallMs: number): Connection {
     lost = error;
     clearInterval(watch);
     socket.destroy();
-    for (const fail of unanswered) fail(error);
+    for (const fail of unanswered.keys()) fail(error);
     for (const listener of listeners) listener();
   }
 
   function checkForStall(): void {
     if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
     bytesSeen = socket.bytesRead;
-    if (unanswered.size === 0 || performance.now() - lastByteAt < stallMs) return;
+    const limitMs = Math.max(...unanswered.values()) * stallMs;
+    if (unanswered.size === 0 || performance.now() - lastByteAt < limitMs) return;
     lose(
-      Object.assign(new Error(`the server sent nothing for ${stallMs / 1000} s`), {
+      Object.assign(new Error(`the server sent nothing for ${limitMs / 1000} s`), {
         code: 'ESTALLED',
       }),
     );
@@ -273,11 +279,11 @@ function watchSession(session: Session, stallMs: number): Connection {
 
   // ssh2 never answers a request that was sent after the end of a connection. So `lose` fails all
   // unanswered requests.
-  function track<Result>(start: (done: Callback<Result>) => void): Promise<Result> {
+  function track<Result>(start: (done: Callback<Result>) => void, stalls: number): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (lost) return reject(lost);
       if (unanswered.size === 0) lastByteAt = performance.now();
-      unanswered.add(reject);
+      unanswered.set(reject, stalls);
       const sentAt = performance.now();
       sendTogether();
       const done: Callback<Result> = (error, result) => {
@@ -303,7 +309,7 @@ function watchSession(session: Session, stallMs: number): Connection {
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),
-    request: (send) => track((done) => send(sftp, done)),
+    request: (send, stalls = 1) => track((done) => send(sftp, done), stalls),
     onLost: (listener) => listeners.push(listener),
     close: () => lose(new Error('the connection was closed')),
   };

@@ -4,7 +4,7 @@ import { abortable, abortError } from '../abort.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { onPart, publish, settle } from '../publish.ts';
+import { onPart, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
 import { fileError, isRefusal } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { closeHandle, openHandle, openToRead } from './handles.ts';
@@ -158,7 +158,7 @@ function destinationFile(
   async function flushAndClose(): Promise<number> {
     // A server answers the requests for one handle in order, so they need not wait for each other.
     const flushed = connection.extensions.has('fsync@openssh.com')
-      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done))
+      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), STALLS_TO_COMMIT)
       : null;
     const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
     const [stats] = await Promise.all([measured, flushed, closeHandles()]);

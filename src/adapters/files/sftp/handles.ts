@@ -12,8 +12,8 @@ export function openHandle(
 }
 
 /** Closes a file. A server limits how many are open on a connection. */
-export function closeHandle(connection: Connection, handle: Buffer): Promise<void> {
-  return connection.request((sftp, done) => sftp.close(handle, done));
+export function closeHandle(connection: Connection, handle: Buffer, stalls = 1): Promise<void> {
+  return connection.request((sftp, done) => sftp.close(handle, done), stalls);
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Stats } from 'ssh2';
-import type { Names } from '../publish.ts';
+import { type Names, STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 
@@ -15,9 +15,14 @@ export function namesOn(connection: Connection): Names {
         throw error;
       }
     },
-    rename: (from, to) => connection.request((sftp, done) => sftp.rename(from, to, done)),
+    rename: (from, to) =>
+      connection.request((sftp, done) => sftp.rename(from, to, done), STALLS_TO_COMMIT),
     renameOver: connection.extensions.has('posix-rename@openssh.com')
-      ? (from, to) => connection.request((sftp, done) => sftp.ext_openssh_rename(from, to, done))
+      ? (from, to) =>
+          connection.request(
+            (sftp, done) => sftp.ext_openssh_rename(from, to, done),
+            STALLS_TO_COMMIT,
+          )
       : null,
     async remove(path) {
       try {

@@ -1,5 +1,6 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
+import { STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { closeHandle } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
@@ -95,7 +96,9 @@ export function createWriteConnections(
       noMore.abort(CLOSED);
       await added;
       await Promise.all(
-        connections.map(({ lease, handle }) => closeHandle(lease.connection, handle)),
+        connections.map(({ lease, handle }) =>
+          closeHandle(lease.connection, handle, STALLS_TO_COMMIT),
+        ),
       );
     },
     release() {

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -522,6 +523,19 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       const file = await over.openSource(at('stalling'), never);
       proxy.stall(true);
       await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ code: 'stalled' });
+      await file.close();
+    });
+
+    test('a server may take longer for a rename than for other commands', async () => {
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
+      const content = randomBytes(1000);
+      const file = await over.openDestination(at('slow-rename'), options(content.length));
+      await file.write(0, content);
+      const holding = proxy.holdWhen(() => existsSync(join(server.root, 'slow-rename')), 'down');
+      const committing = file.commit(whole(content));
+      const release = await holding;
+      setTimeout(release, 500);
+      expect(await committing).toMatchObject({ size: 1000 });
       await file.close();
     });
 

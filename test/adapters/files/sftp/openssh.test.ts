@@ -579,6 +579,26 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await file.close();
     });
 
+    test('a server may take longer for a commit than for other requests', async () => {
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
+      const content = randomBytes(1000);
+      for (const [name, silentMs] of [
+        ['slow-commit', 500],
+        ['no-commit', 10_000],
+      ] as const) {
+        const file = await over.openDestination(at(name), options(content.length));
+        await file.write(0, content);
+        proxy.stall(true);
+        const late = setTimeout(() => proxy.stall(false), silentMs);
+        const committing = file.commit(whole(content));
+        if (name === 'slow-commit') expect(await committing).toMatchObject({ size: 1000 });
+        else await expect(committing).rejects.toMatchObject({ code: 'stalled', step: 'commit' });
+        clearTimeout(late);
+        await file.close();
+      }
+      proxy.stall(false);
+    });
+
     test('a connection is replaced after the server restarted', async () => {
       const other = await otherServer({});
       const warm = endpoint({}, other);
