@@ -53,6 +53,8 @@ interface S3ServerOptions {
   tls?: ServerCertificate;
   /** The most entries of one listing; 1,000 by default, as in S3. */
   pageSize?: number;
+  /** Rejects requests with such a header, as Backblaze B2 does with those of checksums. */
+  refusedHeaders?: RegExp;
 }
 
 const MAX_DOCUMENT_BYTES = 2 << 20;
@@ -127,6 +129,12 @@ export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Se
 
     const authentication = authenticate({ method, path, query: pairs, headers }, credentials);
     if (operation === null) throw new S3Error('NotImplemented', `${method} ${request.url}`);
+    const refused = Object.keys(headers).find((name) => options.refusedHeaders?.test(name));
+    if (refused)
+      throw new S3Error(
+        'InvalidArgument',
+        `Unsupported header '${refused}' received for this API call.`,
+      );
     const fault = faults.take(operation);
     if (fault?.kind === 'error') throw new S3Error(fault.code, 'Asked for by the test');
     if (fault?.kind === 'slow') await sleep(fault.delayMs);

@@ -67,8 +67,9 @@ export interface UploadOptions extends Pick<OpenDestination, 'acknowledged' | 'p
 }
 
 /**
- * Starts an upload. A server that computes CRC-32 says so in its answer. `isOnly` is false if an
- * earlier try, whose answer was lost, may have started another one.
+ * Starts an upload. A server that computes CRC-32 says so in its answer. Some, such as Backblaze
+ * B2, reject the question, so it is left out then. `isOnly` is false if an earlier try, whose answer
+ * was lost, may have started another one.
  */
 export async function beginUpload(
   store: Store,
@@ -78,15 +79,21 @@ export async function beginUpload(
   const { key, signal } = options;
   // The server may carry out a request that was given up, after the clean-up has looked. So an
   // abort does not end the request, but the upload that it starts.
-  const starting = s3.send(
-    new CreateMultipartUploadCommand({
-      Bucket: settings.bucket,
-      Key: key,
-      ChecksumAlgorithm: 'CRC32',
-      ...storageOf(settings),
-      ...metadataOf(options.modifiedAt),
-    }),
-  );
+  const start = (algorithm: { ChecksumAlgorithm?: 'CRC32' }) =>
+    s3.send(
+      new CreateMultipartUploadCommand({
+        Bucket: settings.bucket,
+        Key: key,
+        ...algorithm,
+        ...storageOf(settings),
+        ...metadataOf(options.modifiedAt),
+      }),
+    );
+  const starting = start({ ChecksumAlgorithm: 'CRC32' }).catch((error) => {
+    if (!/^(Invalid(Argument|Request)|NotImplemented)$/.test(serverAnswer(error) ?? ''))
+      throw error;
+    return start({});
+  });
   const answer = await abortable(starting, signal, 'open').catch((error) => {
     if (signal.aborted)
       void starting
@@ -228,7 +235,7 @@ function multipartUpload(
   }
 
   function headObject(): Promise<ObjectAnswer> {
-    return store.head(key, signal, { ChecksumMode: 'ENABLED' });
+    return store.head(key, signal, checksum.name === 'crc32' ? { ChecksumMode: 'ENABLED' } : {});
   }
 
   return {

@@ -11,7 +11,7 @@ import {
   S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type {
   DestinationFile,
   FileEndpoint,
@@ -469,6 +469,22 @@ describe('a request', () => {
     });
     expect(server.object('bucket', 'never')).toBeUndefined();
   });
+});
+
+test('moves files of any size on a server that rejects the headers of checksums', async () => {
+  const other = await startS3Server({ refusedHeaders: /^x-amz-(sdk-)?checksum/ });
+  onTestFinished(other.stop);
+  other.createBucket('bucket');
+  const over = endpoint({ partLimits: { chunkSize: 5 * MiB, maxParts: 2 } }, other);
+  for (const size of [1000, 10 * MiB, 15 * MiB]) {
+    const content = randomBytes(size);
+    expect(await upload(over, `file-${size}`, content)).toMatchObject({
+      size,
+      destinationChecksum: 'md5',
+    });
+    expect(content.equals(await download(over, `file-${size}`))).toBe(true);
+  }
+  expect(other.uploads('bucket')).toEqual([]);
 });
 
 test('checks the destination only beforehand on a server without conditional writes', async () => {
