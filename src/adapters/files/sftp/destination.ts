@@ -5,7 +5,7 @@ import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { onPart, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
-import { fileError, isRefusal } from './errors.ts';
+import { fileError, isRefusal, nullIfRefused } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { closeHandle, openHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
@@ -160,9 +160,14 @@ function destinationFile(
     const flushed = connection.extensions.has('fsync@openssh.com')
       ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), STALLS_TO_COMMIT)
       : null;
-    const measured = connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
+    const measured = connection
+      .request<Stats>((sftp, done) => sftp.fstat(handle, done))
+      .catch(nullIfRefused);
     const [stats] = await Promise.all([measured, flushed, closeHandles()]);
-    return stats.size;
+    if (stats?.size === size) return size;
+    // Some servers measure a file, or know its size, only when it is closed.
+    const closed = connection.request<Stats>((sftp, done) => sftp.stat(part, done));
+    return (await onPart(names, part, 'commit', closed)).size;
   }
 
   async function end(): Promise<void> {

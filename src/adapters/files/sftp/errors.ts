@@ -7,6 +7,7 @@ export const SSH_FX_NO_SUCH_FILE = 2;
 export const SSH_FX_PERMISSION_DENIED = 3;
 export const SSH_FX_FAILURE = 4;
 export const SSH_FX_BAD_MESSAGE = 5;
+const SSH_FX_OP_UNSUPPORTED = 8;
 
 /** An error of ssh2 or Node: a status, a system error's name, or the layer of SSH that failed. */
 export interface SshError extends Error {
@@ -31,11 +32,14 @@ const BY_STATUS: Record<Side, Record<number, TransferErrorCode>> = {
     [SSH_FX_NO_SUCH_FILE]: 'source_not_found',
     [SSH_FX_PERMISSION_DENIED]: 'permission_denied',
     [SSH_FX_BAD_MESSAGE]: 'source_not_found',
+    [SSH_FX_OP_UNSUPPORTED]: 'permission_denied',
   },
   destination: {
     [SSH_FX_NO_SUCH_FILE]: 'permission_denied',
     [SSH_FX_PERMISSION_DENIED]: 'permission_denied',
     [SSH_FX_BAD_MESSAGE]: 'permission_denied',
+    // Some servers cannot rename a file.
+    [SSH_FX_OP_UNSUPPORTED]: 'permission_denied',
   },
 };
 

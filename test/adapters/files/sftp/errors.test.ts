@@ -16,6 +16,7 @@ test.each([
   [error('Disk quota exceeded', { code: 4 }), 'destination', 'disk_full'],
   [error('File too large', { code: 4 }), 'destination', 'file_too_large'],
   [error('Read-only file system', { code: 4 }), 'destination', 'permission_denied'],
+  [error('Operation unsupported', { code: 8 }), 'destination', 'permission_denied'],
   [error('unexpected EOF', { code: 4 }), 'source', 'source_changed'],
   [error('connect ECONNREFUSED', { code: 'ECONNREFUSED' }), 'source', 'connection_failed'],
   [error('connect EHOSTUNREACH', { code: 'EHOSTUNREACH' }), 'source', 'connection_failed'],

@@ -463,6 +463,19 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
     });
 
+    test('a commit measures the file by its name if the server does not do so by its handle', async () => {
+      const other = await otherServer({ denied: ['fstat'] });
+      const content = randomBytes(9 * MiB);
+      const over = endpoint({}, other);
+      const path = join(other.root, 'measured');
+      expect(await upload(over, path, content)).toMatchObject({ size: content.length });
+      const given = options(content.length);
+      const file = await over.openDestination(path, given);
+      await file.write(0, content.subarray(0, MiB));
+      await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'size_mismatch' });
+      await abandon(over, file, path, given);
+    });
+
     test('replacement is atomic on a server that can rename over a file', async () => {
       await upload(endpoint(), at('atomic'), Buffer.from('old'));
       expect(await upload(endpoint(), at('atomic'), Buffer.from('new'))).toMatchObject({
