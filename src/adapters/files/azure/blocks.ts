@@ -120,10 +120,13 @@ function stagedBlocks(
     return found;
   }
 
-  /** Compares what the service reports with what was committed, if the credentials permit that. */
+  /**
+   * Compares what the service reports with what was committed, if the credentials permit that. A
+   * consumer may have taken the blob already.
+   */
   async function checkCommitted(version: string | undefined): Promise<void> {
     const found = await store.properties(name, signal).catch((error: unknown) => {
-      if (isForbidden(error)) return null;
+      if (isForbidden(error) || serverAnswer(error) === 'BlobNotFound') return null;
       throw error;
     });
     if (found === null) return;

@@ -15,7 +15,7 @@ import { type CommitProof, FileError, type OpenDestination, type ResumePoint } f
 import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
-import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import { foundObject, metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
 
@@ -310,8 +310,9 @@ function multipartUpload(
           'commit',
           `${key}: the server's checksum differs from that of the data sent`,
         );
-      const object = await headObject();
+      const object = await foundObject(headObject());
       const committed = { size, version: completed?.ETag };
+      if (object === null) return { ...proof, version: committed.version || etagOfParts() };
       const found = { size: object.ContentLength ?? 0, version: object.ETag };
       // ETag and checksum derive from those of the parts, which were compared. So others mean that
       // another writer has replaced the object since.

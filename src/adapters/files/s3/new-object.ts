@@ -2,6 +2,7 @@ import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { isMissing } from './errors.ts';
+import type { ObjectAnswer } from './first-try.ts';
 import type { Store } from './store.ts';
 
 /**
@@ -26,6 +27,19 @@ export async function refuseExisting(
     step,
     `${key} exists and the endpoint does not overwrite`,
   );
+}
+
+/**
+ * Returns what the server reports of an object whose commit it has acknowledged. Null if a consumer
+ * has taken it already.
+ */
+export async function foundObject(looking: Promise<ObjectAnswer>): Promise<ObjectAnswer | null> {
+  try {
+    return await looking;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
 }
 
 /** Returns how S3 must store a new object: its storage class and encryption. */

@@ -6,7 +6,7 @@ import type { OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import { foundObject, metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object that the commit stores in one request. */
@@ -61,8 +61,11 @@ export function openSingleObject(
     const version = await put(content, md5);
     const proof = { size, destinationChecksum: 'md5', atomicReplace: true, version } as const;
     if (version === etagOf(md5)) return proof;
-    const { ContentLength = 0, ETag } = await store.head(key, signal);
-    assertCommitted(key, { size, version }, { size: ContentLength, version: ETag });
+    const found = await foundObject(store.head(key, signal));
+    if (found !== null) {
+      const { ContentLength = 0, ETag } = found;
+      assertCommitted(key, { size, version }, { size: ContentLength, version: ETag });
+    }
     return proof;
   });
 }

@@ -470,6 +470,20 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
     expect(String(await get('raced'))).toBe('of another writer');
   });
 
+  test('a commit succeeds if a consumer takes the blob before it is looked at', async () => {
+    const content = randomBytes(3 * MiB);
+    const { through, proxy } = await proxied({ blockLimits: { chunkSize: MiB, maxBlocks: 9 } });
+    const file = await through.openDestination('taken', options(content.length));
+    await writeFrom(file, content);
+    const held = proxy.holdWhen(() => container.getBlobClient('taken').exists(), 'down');
+    const committing = file.commit(whole(content));
+    const release = await held;
+    await container.deleteBlob('taken');
+    release();
+    expect(await committing).toMatchObject({ size: content.length, version: expect.any(String) });
+    await file.close();
+  });
+
   describe('over a bad network', () => {
     test('a read continues after its connection breaks within a range', async () => {
       const content = randomBytes(8 * MiB);

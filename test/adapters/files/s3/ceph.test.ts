@@ -105,6 +105,29 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await proxy.close();
   });
 
+  test('a commit succeeds if a consumer takes the object before it is looked at', async () => {
+    const { hostname, port } = new URL(server.endpointUrl);
+    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+    const through = endpointOn({ ...server, endpointUrl: `http://${hostname}:${proxy.port}` });
+    const file = await through.openDestination('taken', options(content.length));
+    await writeFrom(file, content);
+    const object = { Bucket: server.bucket, Key: 'taken' };
+    const isThere = () =>
+      client.send(new HeadObjectCommand(object)).then(
+        () => true,
+        () => false,
+      );
+    const held = proxy.holdWhen(isThere, 'down');
+    const committing = file.commit(whole(content));
+    const release = await held;
+    await client.send(new DeleteObjectCommand(object));
+    release();
+    expect(await committing).toMatchObject({ size: content.length, version: expect.any(String) });
+    await file.close();
+    await through.close();
+    await proxy.close();
+  });
+
   test('a wrong secret is rejected', async () => {
     const credentials = { access_key_id: server.accessKeyId, secret_access_key: 'wrong' };
     const refused = endpointOn(server, { credentials });

@@ -471,6 +471,14 @@ describe('a request', () => {
   });
 });
 
+test('commits an object that a consumer takes before it is looked at', async () => {
+  // Its ETag does not tell its size.
+  const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key' } });
+  for (const operation of ['HeadObject', 'GetObject'] as const)
+    server.fault({ operation, kind: 'error', code: 'NoSuchKey' });
+  expect(await upload(over, 'taken', randomBytes(1000))).toMatchObject({ size: 1000 });
+});
+
 test('moves files of any size on a server that rejects the headers of checksums', async () => {
   const other = await startS3Server({ refusedHeaders: /^x-amz-(sdk-)?checksum/ });
   onTestFinished(other.stop);
