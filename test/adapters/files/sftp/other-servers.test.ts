@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { longUnless } from '../../../support/long.ts';
 import {
   type OtherSftpServer,
   startOtherSftpServer,
@@ -55,7 +56,9 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
   );
 
   describe.skipIf(whyNot)(whyNot === null ? kind : `${kind} (${whyNot})`, () => {
-    test('a big file over a slow line arrives whole', async () => {
+    // Only this one truncates a file that is opened again.
+    const once = longUnless(kind === 'rclone');
+    test('a big file over a slow line arrives whole', once, async () => {
       const server = await startOtherSftpServer(kind);
       onTestFinished(server.stop);
       const proxy = await startTcpProxy(server);
