@@ -77,10 +77,10 @@ export async function openToContinue(
   if (handle === null) return null;
   try {
     const last = Buffer.alloc(1);
-    const { size } = await connection.request<Stats>((sftp, done) => sftp.fstat(handle, done));
-    const read = await connection.request<number>((sftp, done) =>
-      sftp.read(handle, last, 0, 1, bytes - 1, done),
-    );
+    const [{ size }, read] = await Promise.all([
+      connection.request<Stats>((sftp, done) => sftp.fstat(handle, done)),
+      connection.request<number>((sftp, done) => sftp.read(handle, last, 0, 1, bytes - 1, done)),
+    ]);
     if (size >= bytes && read === 1) {
       await connection.request((sftp, done) => sftp.write(handle, last, 0, 1, bytes - 1, done));
       return handle;
@@ -123,7 +123,7 @@ export async function tryReopening(
     const second = await openToContinue(connection, part, 1);
     pool.reopens = second !== null;
     if (second !== null) {
-      await closeHandle(connection, second);
+      closeHandle(connection, second).catch(() => {});
       return handle;
     }
   } catch (error) {
