@@ -18,9 +18,9 @@ export interface Names {
 }
 
 /**
- * How many times longer than for other requests a server may take for those of a commit. It may
- * have to write gigabytes to its disk, and servers in front of object stores copy the file that
- * they rename.
+ * How many times longer than for other requests a server may take for those of the commit of a big
+ * file. It may have to write gigabytes to its disk, and servers in front of object stores copy the
+ * file that they rename.
  */
 export const STALLS_TO_COMMIT = 5;
 

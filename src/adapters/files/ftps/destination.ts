@@ -10,7 +10,7 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import { isAFolder, onPart, publish, settle } from '../publish.ts';
+import { isAFolder, onPart, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
@@ -153,7 +153,7 @@ function destinationFile(
 ): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt, acknowledged } = options;
-  const names = namesOn(connection);
+  const names = namesOn(connection, size > CHUNK_SIZE ? STALLS_TO_COMMIT : 1);
   let position = resumedFrom;
   let unfinished = upload;
   let underWay: Promise<unknown> | null = null;

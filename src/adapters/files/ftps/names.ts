@@ -1,14 +1,15 @@
-import { type Names, STALLS_TO_COMMIT } from '../publish.ts';
+import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
 import { existing } from './stat.ts';
 
-export function namesOn(connection: Connection): Names {
+/** `stalls` multiplies the time that a rename may take. */
+export function namesOn(connection: Connection, stalls = 1): Names {
   return {
     typeOf: async (path) => (await existing(connection, path))?.type ?? null,
     async rename(from, to) {
       await connection.request(`RNFR ${from}`);
-      await connection.request(`RNTO ${to}`, STALLS_TO_COMMIT * connection.stallMs);
+      await connection.request(`RNTO ${to}`, stalls * connection.stallMs);
     },
     renameOver: null,
     async remove(path) {

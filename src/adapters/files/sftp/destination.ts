@@ -100,7 +100,8 @@ function destinationFile(
 ): DestinationFile {
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt } = options;
-  const names = namesOn(connection);
+  const stalls = size > CHUNK_SIZE ? STALLS_TO_COMMIT : 1;
+  const names = namesOn(connection, stalls);
   const several = pool.reopens === true && wantsSeveral(connection, size);
   const connections = createWriteConnections(
     pool,
@@ -145,7 +146,7 @@ function destinationFile(
   }
 
   function closeHandles(): Promise<void> {
-    handlesClosed ??= connections.close();
+    handlesClosed ??= connections.close(stalls);
     return handlesClosed;
   }
 
@@ -158,7 +159,7 @@ function destinationFile(
   async function flushAndClose(): Promise<number> {
     // A server answers the requests for one handle in order, so they need not wait for each other.
     const flushed = connection.extensions.has('fsync@openssh.com')
-      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), STALLS_TO_COMMIT)
+      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), stalls)
       : null;
     const measured = connection
       .request<Stats>((sftp, done) => sftp.fstat(handle, done))

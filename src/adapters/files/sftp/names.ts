@@ -1,9 +1,10 @@
 import type { Stats } from 'ssh2';
-import { type Names, STALLS_TO_COMMIT } from '../publish.ts';
+import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 
-export function namesOn(connection: Connection): Names {
+/** `stalls` multiplies the time that a rename may take. */
+export function namesOn(connection: Connection, stalls = 1): Names {
   return {
     /** Returns the type of a link itself, not of its target. */
     async typeOf(path) {
@@ -15,14 +16,10 @@ export function namesOn(connection: Connection): Names {
         throw error;
       }
     },
-    rename: (from, to) =>
-      connection.request((sftp, done) => sftp.rename(from, to, done), STALLS_TO_COMMIT),
+    rename: (from, to) => connection.request((sftp, done) => sftp.rename(from, to, done), stalls),
     renameOver: connection.extensions.has('posix-rename@openssh.com')
       ? (from, to) =>
-          connection.request(
-            (sftp, done) => sftp.ext_openssh_rename(from, to, done),
-            STALLS_TO_COMMIT,
-          )
+          connection.request((sftp, done) => sftp.ext_openssh_rename(from, to, done), stalls)
       : null,
     async remove(path) {
       try {

@@ -1,6 +1,5 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
-import { STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { closeHandle } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
@@ -16,8 +15,8 @@ interface WriteConnection {
 export interface WriteConnections {
   /** Resolves when all bytes are acknowledged. */
   write(offset: number, data: Buffer): Promise<void>;
-  /** Closes the handles after the requests sent before. */
-  close(): Promise<void>;
+  /** Closes the handles after the requests sent before. `stalls` multiplies the time it may take. */
+  close(stalls: number): Promise<void>;
   release(): void;
   abandon(): void;
 }
@@ -91,14 +90,12 @@ export function createWriteConnections(
         send(offset + start, data.subarray(start, end)),
       );
     },
-    async close() {
+    async close(stalls) {
       closed = true;
       noMore.abort(CLOSED);
       await added;
       await Promise.all(
-        connections.map(({ lease, handle }) =>
-          closeHandle(lease.connection, handle, STALLS_TO_COMMIT),
-        ),
+        connections.map(({ lease, handle }) => closeHandle(lease.connection, handle, stalls)),
       );
     },
     release() {

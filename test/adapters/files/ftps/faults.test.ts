@@ -527,15 +527,15 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     });
 
     test('a server may take longer for a rename than for other commands', async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
-      const content = randomBytes(1000);
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
+      const content = randomBytes(CHUNK + 1);
       const file = await over.openDestination(at('slow-rename'), options(content.length));
-      await file.write(0, content);
+      await writeFrom(file, content);
       const holding = proxy.holdWhen(() => existsSync(join(server.root, 'slow-rename')), 'down');
       const committing = file.commit(whole(content));
       const release = await holding;
-      setTimeout(release, 500);
-      expect(await committing).toMatchObject({ size: 1000 });
+      setTimeout(release, 1_000);
+      expect(await committing).toMatchObject({ size: content.length });
       await file.close();
     });
 

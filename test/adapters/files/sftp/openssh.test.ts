@@ -592,24 +592,25 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await file.close();
     });
 
-    test('a server may take longer for a commit than for other requests', async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
-      const content = randomBytes(1000);
-      for (const [name, silentMs] of [
-        ['slow-commit', 500],
-        ['no-commit', 10_000],
+    test('a server may take longer for the commit of a big file', async () => {
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
+      for (const [name, size, silentMs] of [
+        ['slow-commit', 9 * MiB, 1_000],
+        ['no-commit', 9 * MiB, 10_000],
+        ['slow-small', MiB, 1_000],
       ] as const) {
+        const content = randomBytes(size);
         const file = await over.openDestination(at(name), options(content.length));
-        await file.write(0, content);
+        await writeFrom(file, content);
         proxy.stall(true);
         const late = setTimeout(() => proxy.stall(false), silentMs);
         const committing = file.commit(whole(content));
-        if (name === 'slow-commit') expect(await committing).toMatchObject({ size: 1000 });
+        if (name === 'slow-commit') expect(await committing).toMatchObject({ size });
         else await expect(committing).rejects.toMatchObject({ code: 'stalled', step: 'commit' });
         clearTimeout(late);
         await file.close();
+        proxy.stall(false);
       }
-      proxy.stall(false);
     });
 
     test('a connection is replaced after the server restarted', async () => {
