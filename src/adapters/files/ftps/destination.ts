@@ -70,11 +70,12 @@ async function openPart(
 
 /**
  * Renames the part of the earlier claim to ours, so that its mover can't write to it by its old
- * name. Resolves with its size; 0 if it is gone.
+ * name. Resolves with its size; 0 if it is gone, or if the server refuses, as it may while the file
+ * is still open.
  */
 async function takeOver(connection: Connection, theirs: string, ours: string): Promise<number> {
   if (theirs !== ours && (await connection.request(`RNFR ${theirs}`).catch(nullIfRefused)))
-    await connection.request(`RNTO ${ours}`);
+    await connection.request(`RNTO ${ours}`).catch(nullIfRefused);
   return (await sizeOf(connection, ours).catch(nullIfRefused)) ?? 0;
 }
 
@@ -223,6 +224,8 @@ function destinationFile(
     try {
       const held = await measure('commit');
       if (held !== sent || size !== sent) {
+        // Some servers continue a file wrongly. The next claim must not use any of it.
+        await removeFile(connection, part).catch(nullIfRefused);
         throw new FileError(
           'size_mismatch',
           'commit',

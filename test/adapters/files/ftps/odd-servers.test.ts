@@ -12,7 +12,7 @@ import {
   type ScriptedSession,
   startScriptedFtpsServer,
 } from '../../../support/scripted-ftps-server.ts';
-import { download, options, upload, whole } from '../contract.ts';
+import { download, options, upload, whole, writeFrom } from '../contract.ts';
 
 const never = new AbortController().signal;
 const content = randomBytes(300_000);
@@ -432,6 +432,69 @@ test('an upload appends on a server without other ways to resume', async () => {
   const file = await over.openDestination('/file', options(5 << 20, { resume }));
   expect(file.resumedFrom).toBe(4 << 20);
   await file.close();
+});
+
+test('an upload starts over if the server does not let its part be renamed', async () => {
+  const over = await endpointOn({
+    RNTO: () => '553 The file is in use',
+    SIZE: () => '550 No such file',
+    CWD: () => '550 No such folder',
+    STOR: taking('226 Done'),
+  });
+  const resume = { bytes: 4 << 20, state: { part: '.file.part' } };
+  const file = await over.openDestination('/file', options(5 << 20, { resume }));
+  expect(file.resumedFrom).toBe(0);
+  await file.close();
+});
+
+test('an upload starts over on a server that continued it wrongly', async () => {
+  const files = new Map<string, number>();
+  const size = 12 << 20;
+  let from = '';
+  const over = await endpointOn({
+    // It means the RETR that it expects next.
+    REST: () => '350 From there',
+    async STOR(path, { data, say }) {
+      say('150 Go ahead');
+      const socket = await data();
+      files.set(path, 0);
+      for await (const piece of socket)
+        files.set(path, (files.get(path) ?? 0) + (piece as Buffer).length);
+      return '226 Done';
+    },
+    SIZE: (path) => (files.has(path) ? `213 ${files.get(path)}` : '550 No such file'),
+    CWD: () => '550 No such folder',
+    DELE: (path) => (files.delete(path) ? '250 Gone' : '550 No such file'),
+    RNFR(path) {
+      from = path;
+      return files.has(path) ? '350 To what?' : '550 No such file';
+    },
+    RNTO(path) {
+      files.set(path, files.get(from) as number);
+      files.delete(from);
+      return '250 Renamed';
+    },
+  });
+  const bytes = randomBytes(size);
+  const given = options(size);
+  const first = await over.openDestination('/file', given);
+  await first.write(0, bytes.subarray(0, 4 << 20));
+  const resume = await first.resumePoint(4 << 20);
+  await first.close();
+
+  const second = await over.openDestination('/file', { ...given, resume });
+  expect(second.resumedFrom).toBe(4 << 20);
+  await writeFrom(second, bytes);
+  await expect(second.commit(whole(bytes))).rejects.toMatchObject({ code: 'size_mismatch' });
+  const after = await second.resumePoint(size);
+  await second.close();
+
+  const third = await over.openDestination('/file', { ...given, resume: after });
+  expect(third.resumedFrom).toBe(0);
+  await writeFrom(third, bytes);
+  expect(await third.commit(whole(bytes))).toMatchObject({ size });
+  await third.close();
+  expect(Object.fromEntries(files)).toEqual({ '/file': size });
 });
 
 describe('a session ends', () => {
