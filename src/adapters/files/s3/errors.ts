@@ -22,6 +22,7 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   NoSuchKey: MISSING,
   NotFound: MISSING,
   InvalidObjectName: MISSING,
+  XMinioInvalidObjectName: MISSING,
   KeyTooLong: MISSING,
   KeyTooLongError: MISSING,
   // The bucket is in another region than the settings say.
@@ -46,6 +47,9 @@ const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   XMinioStorageFull: 'disk_full',
   XMinioAdminBucketQuotaExceeded: 'disk_full',
   InsufficientStorage: 'disk_full',
+  // MinIO has folders: a key is either an object or the start of other keys.
+  XMinioParentIsObject: 'destination_exists',
+  XMinioObjectExistsAsDirectory: 'destination_exists',
   BadDigest: 'checksum_mismatch',
   InvalidDigest: 'checksum_mismatch',
   XAmzContentSHA256Mismatch: 'checksum_mismatch',
