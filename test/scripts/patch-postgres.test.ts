@@ -33,7 +33,7 @@ describe('the changes to the driver', () => {
     const adapters = join(root, 'src');
     mkdirSync(adapters);
     writeFileSync(join(root, 'package.json'), '{"type":"module"}');
-    for (const file of ['connect.ts', 'array-types.ts'])
+    for (const file of ['connect.ts', 'array-types.ts', 'database-url.ts'])
       cpSync(join(PROJECT, 'src/adapters/postgres', file), join(adapters, file));
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
