@@ -6,10 +6,6 @@ import { reasonOf } from '../../domain/errors.ts';
 
 /** Maximum size of the lines that wait for a blocked stdout. Further lines are dropped. */
 const WAITING_BYTES = 4 << 20;
-/** How long a line waits for others that share its write. */
-const GATHER_MS = 20;
-/** Lines of this size together wait no longer. */
-const GATHERED_BYTES = 64 << 10;
 /** How long the process waits for a blocked stdout before it exits. */
 const FLUSH_MS = 2_000;
 
@@ -28,22 +24,18 @@ export interface StdoutLog {
 }
 
 /**
- * Creates a logger that writes to stdout, for a supervisor to collect. Lines of the same 20 ms share
- * a write, which costs as much as a statement; a process that is killed loses those of the last
- * 20 ms. While stdout is blocked, lines wait in memory, up to a limit. Further lines are dropped. A
- * warning counts them when stdout takes lines again. pino's own destination is not used: it writes
- * to the file descriptor, and a blocked write would hold a thread and the exit of the process.
+ * Creates a logger that writes to stdout, for a supervisor to collect. While stdout is blocked,
+ * lines wait in memory, up to a limit. Further lines are dropped. A warning counts them when stdout
+ * takes lines again. pino's own destination is not used: it writes to the file descriptor, and a
+ * blocked write would hold a thread and the exit of the process.
  */
 export function stdoutLog(level: string): StdoutLog {
   const { stdout } = process;
   let dropped = 0;
-  let gathering: NodeJS.Timeout | undefined;
-  let gathered = 0;
+  let corked = false;
   function uncork(): void {
-    if (!gathering) return;
-    clearTimeout(gathering);
-    gathering = undefined;
-    gathered = 0;
+    if (!corked) return;
+    corked = false;
     stdout.uncork();
   }
   const logger = pino(
@@ -54,13 +46,13 @@ export function stdoutLog(level: string): StdoutLog {
           dropped++;
           return;
         }
-        if (!gathering) {
+        // The lines of a turn of the event loop share a write.
+        if (!corked) {
+          corked = true;
           stdout.cork();
-          gathering = setTimeout(uncork, GATHER_MS).unref();
+          setImmediate(uncork);
         }
         stdout.write(line);
-        gathered += line.length;
-        if (gathered >= GATHERED_BYTES) uncork();
       },
     },
   );
