@@ -9,6 +9,8 @@ import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import type { FileEndpoint } from '../../src/adapters/files/port.ts';
+import { createSftpEndpoint } from '../../src/adapters/files/sftp/endpoint.ts';
 import { type DebianPrograms, debianPackages } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { whyNoOwnAccount } from './own-account.ts';
@@ -176,4 +178,22 @@ async function greets(port: number): Promise<boolean> {
   } finally {
     socket.destroy();
   }
+}
+
+/** Returns an endpoint for all files of the server, which may be reached by another port. */
+export function otherSftpEndpoint(server: OtherSftpServer, port = server.port): FileEndpoint {
+  const { host, username, password, hostKeySha256 } = server;
+  return createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+      host_keys: null,
+    },
+    credentials: { password },
+    maxConnections: 4,
+  });
 }

@@ -1,6 +1,6 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
-import { readTls } from './database-url.ts';
+import { readDatabaseUrl } from './database-url.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
@@ -84,7 +84,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
   const notInTheDriversTypes = {
     answer_timeout: answerWithinMs === null ? null : answerWithinMs / 1_000,
   };
-  const { url: address, tls } = readTls(url);
+  const { url: address, tls } = readDatabaseUrl(url);
   const sql = postgres(address, {
     ...notInTheDriversTypes,
     ssl: tls,

@@ -29,7 +29,7 @@ export type Tls =
  * no TLS. Throws DatabaseUrlError for a value that has no meaning and for a file that cannot be
  * read.
  */
-export function readTls(url: string): { url: string; tls: Tls } {
+export function readDatabaseUrl(url: string): { url: string; tls: Tls } {
   const [base = '', query = ''] = url.split('?', 2);
   const parameters = new URLSearchParams(query);
   const take = (name: string) => {

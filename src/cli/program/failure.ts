@@ -115,7 +115,7 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   };
 }
 
-/** What is wrong with a file that the user has named. */
+/** The faults of a file that the user has named. */
 const FILE_FAULTS: Partial<Record<string, string>> = {
   ENOENT: 'does not exist',
   ENOTDIR: 'does not exist: a part of its path is not a folder',

@@ -10,9 +10,8 @@ import { afterRequested } from '../transfers/after.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
 import { commonOptions } from '../transfers/options.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
+import { uri } from '../uri.ts';
 import { batchStatus } from './requests.ts';
-
-const uri = (example: string) => z.string().meta({ examples: [example] });
 
 const folder = z
   .strictObject({

@@ -5,10 +5,10 @@ import { timestamp } from '../instants.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
+import { uri } from '../uri.ts';
 import { flowStart, flowStatus } from './requests.ts';
 
 const runId = z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
-const uri = (example: string) => z.string().meta({ examples: [example] });
 const path = z.string().meta({ examples: ['2026/orders.csv'] });
 const version = z
   .string()

@@ -3,9 +3,8 @@ import { text } from '../../domain/text.ts';
 import type { After, SourceAction } from '../../domain/transfers/after.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { timestamp } from '../instants.ts';
+import { uri } from '../uri.ts';
 import { inWords } from '../wording.ts';
-
-const uri = (example: string) => z.string().meta({ examples: [example] });
 
 const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
 const MAX_FOLDER_BYTES = 1_024;

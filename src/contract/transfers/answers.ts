@@ -8,6 +8,7 @@ import { WAITING_REASONS } from '../../domain/transfers/waiting-for.ts';
 import { timestamp } from '../instants.ts';
 import { account } from '../keys.ts';
 import { searchPagination } from '../pages.ts';
+import { uri } from '../uri.ts';
 import { afterAnswer } from './after.ts';
 import { transferError, transferErrorCode } from './errors.ts';
 import { transferOptions } from './options.ts';
@@ -16,7 +17,6 @@ import { batchId, transferId, transferStatus } from './requests.ts';
 /** Failed transfers whose error codes a summary counts, newest first. */
 export const COUNTED_FAILURES = 10_000;
 
-const uri = (example: string) => z.string().meta({ examples: [example] });
 const source = uri('sftp://files.example.com/out/report.csv');
 const destination = uri('s3://archive/in/report.csv');
 const fileName = z.string().meta({ examples: ['report.csv'] });

@@ -7,9 +7,9 @@ import { keyId, keyName } from '../keys.ts';
 import { checkpoint } from '../proof.ts';
 import { afterReason } from '../transfers/after.ts';
 import { transferError } from '../transfers/errors.ts';
+import { uri } from '../uri.ts';
 import { webhookId } from './requests.ts';
 
-const uri = (example: string) => z.string().meta({ examples: [example] });
 const size = z.int().describe('File size in bytes.');
 
 function transfer<Status extends TransferStatus>(status: Status) {

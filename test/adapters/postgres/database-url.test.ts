@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
-import { DatabaseUrlError, readTls } from '../../../src/adapters/postgres/database-url.ts';
+import { DatabaseUrlError, readDatabaseUrl } from '../../../src/adapters/postgres/database-url.ts';
 import { requireOwnSessions } from '../../../src/adapters/postgres/own-sessions.ts';
 import { createCertificates, type TestCertificates } from '../../support/certificates.ts';
 import {
@@ -21,7 +21,7 @@ describe('the URL of Postgres', () => {
 
   it('keeps what the driver and the server read', () => {
     const rest = 'target_session_attrs=read-write&options=-c+geqo%3Doff';
-    expect(readTls(`${ADDRESS}?sslmode=require&${rest}`)).toEqual({
+    expect(readDatabaseUrl(`${ADDRESS}?sslmode=require&${rest}`)).toEqual({
       url: `${ADDRESS}?${rest}`,
       tls: { rejectUnauthorized: false },
     });
@@ -35,7 +35,7 @@ describe('the URL of Postgres', () => {
     ['?sslrootcert=system', expect.objectContaining({ rejectUnauthorized: true })],
     ['?sslmode=verify-full', expect.objectContaining({ rejectUnauthorized: true })],
   ])('says with "%s" how connections use TLS', (query, tls) => {
-    expect(readTls(ADDRESS + query)).toEqual({ url: ADDRESS, tls });
+    expect(readDatabaseUrl(ADDRESS + query)).toEqual({ url: ADDRESS, tls });
   });
 
   it.each([

@@ -2,11 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import { longUnless } from '../../../support/long.ts';
 import {
-  type OtherSftpServer,
+  otherSftpEndpoint,
   startOtherSftpServer,
   whyNoOtherSftpServer,
 } from '../../../support/other-sftp-servers.ts';
@@ -14,23 +12,6 @@ import { startTcpProxy } from '../../../support/tcp-proxy.ts';
 import { describeFileEndpoint, options, whole, writeFrom } from '../contract.ts';
 
 const MiB = 1 << 20;
-
-function endpointOn(server: OtherSftpServer, port = server.port): FileEndpoint {
-  const { host, username, password, hostKeySha256 } = server;
-  return createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    },
-    credentials: { password },
-    maxConnections: 4,
-  });
-}
 
 for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
   const whyNot = await whyNoOtherSftpServer(kind);
@@ -41,7 +22,7 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
       const server = await startOtherSftpServer(kind);
       const file = (name: string) => join(server.root, name);
       return {
-        endpoint: endpointOn(server),
+        endpoint: otherSftpEndpoint(server),
         path: server.remotePath,
         async put(name, content) {
           await mkdir(dirname(file(name)), { recursive: true });
@@ -63,7 +44,7 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
       onTestFinished(server.stop);
       const proxy = await startTcpProxy(server);
       onTestFinished(proxy.close);
-      const endpoint = endpointOn(server, proxy.port);
+      const endpoint = otherSftpEndpoint(server, proxy.port);
       onTestFinished(endpoint.close);
       proxy.delay(20);
       for (const name of ['first', 'second']) {

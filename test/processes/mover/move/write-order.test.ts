@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import { pacedDestination, paceOf } from '../../../../src/adapters/files/threads/paced-files.ts';
 import { createPacer } from '../../../../src/concurrency/pacer.ts';
 import { newId } from '../../../../src/domain/ids.ts';
@@ -12,7 +11,11 @@ import { createMeter } from '../../../../src/processes/mover/meter.ts';
 import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import { options, upload, whole, writeFrom } from '../../../adapters/files/contract.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
-import { startOtherSftpServer, whyNoOtherSftpServer } from '../../../support/other-sftp-servers.ts';
+import {
+  otherSftpEndpoint,
+  startOtherSftpServer,
+  whyNoOtherSftpServer,
+} from '../../../support/other-sftp-servers.ts';
 import { startS3Server } from '../../../support/s3-server/server.ts';
 
 /** Such a server waits a second for the bytes that come next, then refuses the others. */
@@ -27,25 +30,12 @@ const skipped = whyNot === null ? '' : ` (skipped: ${whyNot})`;
 
 async function destination() {
   const server = await startOtherSftpServer(IN_ORDER);
-  const { host, port, username, password, hostKeySha256, root } = server;
-  const endpoint = createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    },
-    credentials: { password },
-    maxConnections: 4,
-  });
+  const endpoint = otherSftpEndpoint(server);
   onTestFinished(async () => {
     await endpoint.close();
     await server.stop();
   });
-  return { endpoint, read: (name: string) => readFile(join(root, name)) };
+  return { endpoint, read: (name: string) => readFile(join(server.root, name)) };
 }
 
 test.skipIf(whyNot)(`${title}, whatever is read first${skipped}`, async () => {
