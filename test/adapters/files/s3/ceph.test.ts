@@ -81,51 +81,41 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await abandon(endpoint, file, 'corrupt', given);
   });
 
-  test('a commit succeeds if another writer replaces the object before it is looked at', async () => {
+  /** Commits an object, and runs `act` after the server has stored it and before it is looked at. */
+  async function commitWhile(name: string, act: () => Promise<unknown>) {
     const { hostname, port } = new URL(server.endpointUrl);
     const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
     const through = endpointOn({ ...server, endpointUrl: `http://${hostname}:${proxy.port}` });
-    const file = await through.openDestination('raced', options(content.length));
+    const file = await through.openDestination(name, options(content.length));
     await writeFrom(file, content);
-    const object = { Bucket: server.bucket, Key: 'raced' };
     const isThere = () =>
-      client.send(new HeadObjectCommand(object)).then(
+      client.send(new HeadObjectCommand({ Bucket: server.bucket, Key: name })).then(
         () => true,
         () => false,
       );
     const held = proxy.holdWhen(isThere, 'down');
     const committing = file.commit(whole(content));
     const release = await held;
-    await client.send(new PutObjectCommand({ ...object, Body: 'of another writer' }));
+    await act();
     release();
-    expect(await committing).toMatchObject({ size: content.length, atomicReplace: true });
+    const proof = await committing;
     await file.close();
-    expect(String(await get('raced'))).toBe('of another writer');
     await through.close();
     await proxy.close();
+    return proof;
+  }
+
+  test('a commit succeeds if another writer replaces the object before it is looked at', async () => {
+    const object = { Bucket: server.bucket, Key: 'raced', Body: 'of another writer' };
+    const proof = await commitWhile('raced', () => client.send(new PutObjectCommand(object)));
+    expect(proof).toMatchObject({ size: content.length, atomicReplace: true });
+    expect(String(await get('raced'))).toBe('of another writer');
   });
 
   test('a commit succeeds if a consumer takes the object before it is looked at', async () => {
-    const { hostname, port } = new URL(server.endpointUrl);
-    const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
-    const through = endpointOn({ ...server, endpointUrl: `http://${hostname}:${proxy.port}` });
-    const file = await through.openDestination('taken', options(content.length));
-    await writeFrom(file, content);
     const object = { Bucket: server.bucket, Key: 'taken' };
-    const isThere = () =>
-      client.send(new HeadObjectCommand(object)).then(
-        () => true,
-        () => false,
-      );
-    const held = proxy.holdWhen(isThere, 'down');
-    const committing = file.commit(whole(content));
-    const release = await held;
-    await client.send(new DeleteObjectCommand(object));
-    release();
-    expect(await committing).toMatchObject({ size: content.length, version: expect.any(String) });
-    await file.close();
-    await through.close();
-    await proxy.close();
+    const proof = await commitWhile('taken', () => client.send(new DeleteObjectCommand(object)));
+    expect(proof).toMatchObject({ size: content.length, version: expect.any(String) });
   });
 
   test('a wrong secret is rejected', async () => {
