@@ -9,7 +9,7 @@ import { summaryReporter } from './scripts/summary-reporter.ts';
 // As in bin/waybill. Test files start hundreds of processes.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/node');
 
-const GLOBAL_SETUP = 'test/support/global-setup.ts';
+const GLOBAL_SETUP = 'test/support/run/global-setup.ts';
 
 export default defineConfig(({ mode }) => ({
   test: {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { startProcess } from '../test/support/server-process.ts';
+import { startProcess } from '../test/support/programs/server-process.ts';
 import { alternate } from './support/alternate.ts';
 import { appendFor } from './support/appends.ts';
 import type { Bench } from './support/bench.ts';

@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { debianPackages } from '../test/support/debian.ts';
+import { debianPackages } from '../test/support/programs/debian.ts';
 import { type Bench, runPart } from './support/bench.ts';
 import { runRclone } from './support/rclone.ts';
 import {

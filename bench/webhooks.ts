@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from 'undici';
 import { connect } from '../src/adapters/postgres/connect.ts';
-import { addWebhook, appendTransfer } from '../test/support/webhooks.ts';
+import { addWebhook, appendTransfer } from '../test/support/webhooks/webhooks.ts';
 import { alternate } from './support/alternate.ts';
 import type { Bench } from './support/bench.ts';
 import { openLog } from './support/event-log.ts';

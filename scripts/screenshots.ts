@@ -8,8 +8,8 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
-import { startChromium } from '../test/support/chromium.ts';
-import { openPage, signIn } from '../test/support/console-pages.ts';
+import { startChromium } from '../test/support/console/chromium.ts';
+import { openPage, signIn } from '../test/support/console/pages.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const FOLDER = join(ROOT, 'dist', 'screenshots');

@@ -4,9 +4,9 @@ import { createFlow, reserveFlow } from '../src/commands/flows.ts';
 import { flowRequest } from '../src/contract/flows/requests.ts';
 import { createMetrics, type Metrics } from '../src/metrics.ts';
 import { saveLook } from '../src/processes/flows/table.ts';
-import { startApi, type TestApi } from './support/api.ts';
-import { CAUSE } from './support/installation.ts';
-import { describeWithPostgres } from './support/postgres.ts';
+import { startApi, type TestApi } from './support/http/api.ts';
+import { describeWithPostgres } from './support/postgres/test-database.ts';
+import { CAUSE } from './support/service/installation.ts';
 
 const DOCUMENT = readFileSync(new URL('../docs/operators.md', import.meta.url), 'utf8');
 const FUNCTIONS = /^(sum|max|by|and|increase|rate|deriv|min_over_time|up|consumer)$/;

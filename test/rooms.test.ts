@@ -128,3 +128,13 @@ test('the console imports only types from the rooms of the service', () => {
   );
   expect(shown(wrong)).toEqual([]);
 });
+
+test.each([
+  ['test/support', '| Folder of `test/support` |'],
+  ['src/console/components', '| Folder of `components` |'],
+])('docs/architecture.md lists the folders of %s, and each file is in one', (place, heading) => {
+  const [, table = ''] = readFileSync('docs/architecture.md', 'utf8').split(heading);
+  const documented = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| `([\w-]+)` \|/gm)];
+  const found = new Set(globSync('**/*.*', { cwd: place }).map((file) => file.split('/')[0]));
+  expect([...found].toSorted()).toEqual(documented.map(([, name]) => name).toSorted());
+});

@@ -4,9 +4,9 @@ import { expect, it, onTestFinished } from 'vitest';
 import { cryptoInUse } from '../src/adapters/files/sftp/crypto-in-use.ts';
 import { PROCESS_ROLES } from '../src/process-roles.ts';
 import { startService } from '../src/service.ts';
-import { openTestInstallation } from './support/installation.ts';
-import { describeWithPostgres } from './support/postgres.ts';
-import { createProxiedDatabase } from './support/postgres-proxy.ts';
+import { createProxiedDatabase } from './support/postgres/proxied.ts';
+import { describeWithPostgres } from './support/postgres/test-database.ts';
+import { openTestInstallation } from './support/service/installation.ts';
 
 describeWithPostgres('a service with movers', () => {
   it('logs which crypto moves files over SSH: one of the two is slow', async () => {

@@ -5,15 +5,15 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelTransfer, loadTransfer } from '../src/commands/transfers.ts';
 import { type AuditEvent, toAuditEvent } from '../src/contract/events.ts';
 import { readLog } from '../src/projections/read-log.ts';
+import { describeWithPostgres } from './support/postgres/test-database.ts';
+import { whyNo } from './support/programs/why-no.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from './support/installation.ts';
-import { describeWithPostgres } from './support/postgres.ts';
-import { whyNo } from './support/programs.ts';
+} from './support/service/installation.ts';
 
 const GUIDE = readFileSync(join(import.meta.dirname, '..', 'docs', 'auditors.md'), 'utf8');
 const SCRIPT = /```python\n(import hashlib, json, sys\n[\s\S]*?)```/.exec(GUIDE)?.[1] as string;

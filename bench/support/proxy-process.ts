@@ -1,4 +1,4 @@
-import { startTcpProxy } from '../../test/support/tcp-proxy.ts';
+import { startTcpProxy } from '../../test/support/network/tcp-proxy.ts';
 
 // A proxy in a process of its own, so it shares no thread with the measured processes. Arguments:
 // address and port of the server, milliseconds of a round trip, more ports of the server. It prints

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { startProcess } from '../../test/support/server-process.ts';
+import { startProcess } from '../../test/support/programs/server-process.ts';
 import type { Bench } from './bench.ts';
 
 const PROCESS = join(import.meta.dirname, 'proxy-process.ts');

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { debianPackages } from '../../test/support/debian.ts';
+import { debianPackages } from '../../test/support/programs/debian.ts';
 import type { Bench } from './bench.ts';
 import { measureCommand, type Usage } from './usage.ts';
 

@@ -11,7 +11,7 @@ import { parseConfig } from '../../src/config.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
-import { startProcess } from '../../test/support/server-process.ts';
+import { startProcess } from '../../test/support/programs/server-process.ts';
 import type { Bench } from './bench.ts';
 import { logSettings, openLog } from './event-log.ts';
 import { PROFILES } from './profile.ts';

@@ -6,11 +6,15 @@ import {
   ContainerSASPermissions,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
-import { startAzurite } from '../../test/support/azurite.ts';
-import { passivePorts } from '../../test/support/behind-proxy.ts';
-import { azureEndpoint, ENDPOINT_KINDS, s3Endpoint } from '../../test/support/endpoints.ts';
-import { startRadosgw } from '../../test/support/s3-radosgw.ts';
-import { startSftpServer } from '../../test/support/sftp-server.ts';
+import { startAzurite } from '../../test/support/file-servers/azure/azurite.ts';
+import { passivePorts } from '../../test/support/file-servers/behind-proxy.ts';
+import {
+  azureEndpoint,
+  ENDPOINT_KINDS,
+  s3Endpoint,
+} from '../../test/support/file-servers/endpoints.ts';
+import { startRadosgw } from '../../test/support/file-servers/s3/radosgw.ts';
+import { startSftpServer } from '../../test/support/file-servers/sftp/server.ts';
 import type { Bench } from './bench.ts';
 import { startProxy } from './proxy.ts';
 import { obscure, type Rclone, type Remote } from './rclone.ts';

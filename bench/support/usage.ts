@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
-import { descendants } from '../../test/support/process-tree.ts';
+import { descendants } from '../../test/support/programs/process-tree.ts';
 
 /** The usage of a process and its descendants; null if the system has no figure. */
 export interface Usage {

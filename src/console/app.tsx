@@ -1,9 +1,9 @@
 import type { FunctionComponent } from 'preact';
 import lazy from 'preact-iso/lazy';
 import { LocationProvider, Route, Router, useLocation, useRoute } from 'preact-iso/router';
-import { Shell } from './components/shell.tsx';
-import { ZoneProvider } from './components/time-zone.tsx';
-import { ToastProvider } from './components/toast.tsx';
+import { ToastProvider } from './components/feedback/toast.tsx';
+import { Shell } from './components/layout/shell.tsx';
+import { ZoneProvider } from './components/values/time-zone.tsx';
 import { HOME, OverviewProvider } from './overview.tsx';
 import { NotAllowedPage } from './pages/not-allowed.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';

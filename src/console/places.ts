@@ -1,4 +1,4 @@
-import type { IconName } from './components/icon.tsx';
+import type { IconName } from './components/values/icon.tsx';
 import { HOME } from './overview.tsx';
 import type { Scope } from './session.tsx';
 

@@ -4,7 +4,7 @@ import { useLocation } from 'preact-iso/router';
 import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
 import type { Session } from './api/operations.ts';
 import { setCovered } from './api/use-visible.ts';
-import { ProblemNotice } from './components/problem.tsx';
+import { ProblemNotice } from './components/feedback/problem.tsx';
 
 export interface SignedIn {
   session: Session;

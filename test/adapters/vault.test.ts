@@ -10,7 +10,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../support/postgres/test-database.ts';
 
 const PURPOSE = 'endpoint-credentials';
 const SECRET = { password: 'canary-4711', note: 'ü' };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const NODE = fileURLToPath(new URL('../../bin/node', import.meta.url));
 const RUN = fileURLToPath(new URL('run.ts', import.meta.url));

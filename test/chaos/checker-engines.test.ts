@@ -1,9 +1,9 @@
 import { rmSync } from 'node:fs';
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { shareAzurite, whyNoAzurite } from '../support/azurite.ts';
-import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
-import { describeTransfers } from '../support/transfers.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
+import { shareAzurite, whyNoAzurite } from '../support/file-servers/azure/azurite.ts';
+import { describeTransfers } from '../support/service/transfers.ts';
 import { check } from './checker/check.ts';
 import { openStorage, type StoredFile } from './checker/files/storage.ts';
 import { write } from './self-test/evidence.ts';

@@ -3,7 +3,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { describeTransfers } from '../support/transfers.ts';
+import { describeTransfers } from '../support/service/transfers.ts';
 import { canonical } from './checker/canonical.ts';
 import { check } from './checker/check.ts';
 import type { Evidence } from './checker/evidence-files.ts';

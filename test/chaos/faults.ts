@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findLeader, type Nodes, resign, runCommand } from '../support/eventstoredb-nodes.ts';
-import type { TcpProxy } from '../support/tcp-proxy.ts';
+import { findLeader, type Nodes, resign, runCommand } from '../support/event-store/nodes.ts';
+import type { TcpProxy } from '../support/network/tcp-proxy.ts';
 import type { Partners } from './partners.ts';
 import type { FaultName, PlannedFault, ProcessName, ReceiverName } from './plan.ts';
 import type { Supervisor } from './processes.ts';

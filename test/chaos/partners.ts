@@ -5,12 +5,12 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
-import { startAzurite, whyNoAzurite } from '../support/azurite.ts';
-import { passivePorts } from '../support/behind-proxy.ts';
-import { startFtpsServer, whyNoFtpsServer } from '../support/ftps-server.ts';
-import { startRadosgw, whyNoRadosgw } from '../support/s3-radosgw.ts';
-import { startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { startAzurite, whyNoAzurite } from '../support/file-servers/azure/azurite.ts';
+import { passivePorts } from '../support/file-servers/behind-proxy.ts';
+import { startFtpsServer, whyNoFtpsServer } from '../support/file-servers/ftps/server.ts';
+import { startRadosgw, whyNoRadosgw } from '../support/file-servers/s3/radosgw.ts';
+import { startSftpServer, whyNoSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import type { EndpointRecord } from './evidence.ts';
 import { PARTNERS, type PartnerName } from './plan.ts';
 

@@ -8,7 +8,7 @@ import {
   stopPostmaster,
   urlOf,
 } from '../../src/adapters/postgres/embedded/postmaster.ts';
-import { descendants } from '../support/process-tree.ts';
+import { descendants } from '../support/programs/process-tree.ts';
 
 export interface ChaosPostgres {
   host: string;

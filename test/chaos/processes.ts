@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { type ServerProcess, startProcess } from '../support/server-process.ts';
+import { type ServerProcess, startProcess } from '../support/programs/server-process.ts';
 import { PROCESS_NAMES, PROCESSES, type ProcessName } from './plan.ts';
 import type { EvidenceWriter } from './writer.ts';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { type Nodes, nodesOf } from '../support/eventstoredb-nodes.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { type Nodes, nodesOf } from '../support/event-store/nodes.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import type { ChaosOptions } from './options.ts';
 import { PROCESS_NAMES, type ProcessName } from './plan.ts';
 import { type ChaosPostgres, startChaosPostgres } from './postgres.ts';

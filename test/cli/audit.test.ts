@@ -11,12 +11,18 @@ import { createFrontier } from '../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../src/domain/proof/hash.ts';
 import { leafOf } from '../../src/domain/proof/leaf.ts';
 import { signNote } from '../../src/domain/proof/note.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, runClosed, settingsFor } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../support/postgres/test-database.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  runClosed,
+  settingsFor,
+} from '../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 

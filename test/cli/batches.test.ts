@@ -4,13 +4,19 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
+import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { type Shelf, startShelf } from '../support/shelf.ts';
+} from '../support/postgres/test-database.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  settingsFor,
+  written,
+} from '../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 

@@ -12,12 +12,18 @@ import {
   startDemoServer,
 } from '../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../src/processes/endpoints/connectivity.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../support/postgres/test-database.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  settingsFor,
+  written,
+} from '../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { CLI_TIMEOUT_MS, createCli } from '../support/cli.ts';
-import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { addWebhook, appendTransfer, runOutbox } from '../support/webhooks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../support/service/cli.ts';
+import { openTestInstallation, type TestInstallation } from '../support/service/installation.ts';
+import { addWebhook, appendTransfer, runOutbox } from '../support/webhooks/webhooks.ts';
 
 describeWithPostgres('waybill projections rebuild outbox', () => {
   let installation: TestInstallation;

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, test, vi } from 'vitest';
-import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
-import { freePort } from '../support/free-port.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres-proxy.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { until } from '../support/transfers.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { until } from '../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
 

@@ -3,6 +3,12 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../support/postgres/test-database.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -10,13 +16,7 @@ import {
   runClosed,
   settingsFor,
   written,
-} from '../support/cli.ts';
-import {
-  createTestDatabase,
-  describeWithPostgres,
-  type TestDatabase,
-} from '../support/postgres.ts';
-import { type Shelf, startShelf } from '../support/shelf.ts';
+} from '../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { EXIT } from '../../src/cli/program/exit-codes.ts';
-import { CLI_TIMEOUT_MS, createCli, createSpawnedCli } from '../support/cli.ts';
+import { CLI_TIMEOUT_MS, createCli, createSpawnedCli } from '../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 

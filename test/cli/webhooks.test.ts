@@ -7,14 +7,20 @@ import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
 import { serviceSignature, signatureHeaders } from '../../src/adapters/webhooks/signature.ts';
 import type { Delivery } from '../../src/contract/webhooks/deliveries.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor, written } from '../support/cli.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { until } from '../support/transfers.ts';
+} from '../support/postgres/test-database.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  settingsFor,
+  written,
+} from '../support/service/cli.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { until } from '../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS, hookTimeout: CLI_TIMEOUT_MS });
 

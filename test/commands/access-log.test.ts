@@ -13,7 +13,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../support/postgres/test-database.ts';
 
 const logger = pino({ level: 'silent' });
 

@@ -12,10 +12,14 @@ import { newId } from '../../src/domain/ids.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { recordsInUse } from '../../src/projections/catalog/queries.ts';
 import { lockOf } from '../../src/projections/consumer.ts';
-import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { endpointConfigured } from '../support/samples.ts';
+import { endpointConfigured } from '../support/domain/samples.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/service/installation.ts';
 
 const TAKEN = {
   code: 'validation_failed',

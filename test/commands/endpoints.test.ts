@@ -15,9 +15,13 @@ import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { newEncryptedKey } from '../support/ssh-keys.ts';
+import { newEncryptedKey } from '../support/file-servers/sftp/keys.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/service/installation.ts';
 
 const HOST_KEY = `SHA256:${'a'.repeat(43)}`;
 const { private: PRIVATE_KEY } = newEncryptedKey('phrase');

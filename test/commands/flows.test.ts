@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { changeFlow, requestRun, switchFlow } from '../../src/commands/flows.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { flowsOf } from '../support/flows.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { flowsOf } from '../support/service/flows.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+} from '../support/service/installation.ts';
 
 describeWithPostgres('the commands of a flow', () => {
   let installation: TestInstallation;

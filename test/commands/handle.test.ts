@@ -19,12 +19,12 @@ import { type EndpointCommand, endpointDecider } from '../../src/domain/endpoint
 import type { EndpointState } from '../../src/domain/endpoints/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { endpointConfigured, sftpSettings } from '../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { endpointConfigured, sftpSettings } from '../support/samples.ts';
+} from '../support/postgres/test-database.ts';
 
 const CAUSE: Cause = { actor: 'cli:ann', correlationId: 'req_1', causationId: 'evt_0' };
 const CONFIGURE: EndpointCommand = { type: 'configure', data: endpointConfigured() };

@@ -4,8 +4,12 @@ import { announceKeyExpiry, createKey, revokeKey } from '../../src/commands/keys
 import { keyRequest } from '../../src/contract/keys.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { listKeys } from '../../src/projections/catalog/queries.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/service/installation.ts';
 
 const DAY_MS = 86_400_000;
 

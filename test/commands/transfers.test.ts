@@ -12,9 +12,13 @@ import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { FIGURES, VERIFICATION } from '../support/samples.ts';
+import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/service/installation.ts';
 
 describeWithPostgres('a transfer', () => {
   let installation: TestInstallation;

@@ -12,8 +12,8 @@ import { webhookChanges, webhookRequest } from '../../src/contract/webhooks/requ
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { findWebhook, listWebhooks } from '../../src/projections/catalog/queries.ts';
-import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../support/service/installation.ts';
 
 const GENERATED = /^whsec_[A-Za-z0-9+/]{43}=$/;
 

@@ -2,12 +2,12 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { requestProjectionTask } from '../../src/processes/projections/tasks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
-import { describeConsole, expectGoodLooks } from '../support/console.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { longUnless } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
-import { addWebhook, appendTransfer, type Step } from '../support/webhooks.ts';
+import { describeConsole, expectGoodLooks } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { longUnless } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
+import { addWebhook, appendTransfer, type Step } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 180_000 });

@@ -10,8 +10,8 @@ import { METADATA_KEYS } from '../../src/contract/transfers/requests.ts';
 import { AUDIT_KINDS, AUDIT_TITLES, EVENT_WORDS } from '../../src/domain/audit.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 describeWithPostgres("the console's types", () => {
   let api: TestApi;

@@ -9,10 +9,10 @@ import {
   eventually,
   expectAccessible,
   expectGoodLooks,
-} from '../support/console.ts';
-import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
+} from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

@@ -13,9 +13,9 @@ import {
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { useConsole } from '../support/use-console.ts';
-import { appendTransfer } from '../support/webhooks.ts';
+} from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

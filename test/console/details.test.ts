@@ -7,13 +7,13 @@ import { newId } from '../../src/domain/ids.ts';
 import { transferDecider } from '../../src/domain/transfers/decider.ts';
 import type { TransferCreated } from '../../src/domain/transfers/transfer.ts';
 import { checkpointNow } from '../../src/processes/proof/checkpoint-now.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { AFTER_EVENTS, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
-import { useConsole } from '../support/use-console.ts';
-import { appendEvents, appendTransfer } from '../support/webhooks.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { AFTER_EVENTS, T0, TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/service/installation.ts';
+import { appendEvents, appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

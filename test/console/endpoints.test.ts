@@ -2,12 +2,21 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { listEndpoints } from '../../src/projections/catalog/queries.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE, configureEndpoint, configureSftp, submit } from '../support/installation.ts';
-import { LONG, longUnless } from '../support/long.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
-import { useConsole } from '../support/use-console.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../support/file-servers/sftp/server.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { LONG, longUnless } from '../support/run/long.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  configureSftp,
+  submit,
+} from '../support/service/installation.ts';
 
 // A browser, a service and two servers share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

@@ -1,11 +1,11 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { newId } from '../../src/domain/ids.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { freePort } from '../support/free-port.ts';
-import { configureEndpoint } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { LONG } from '../support/run/long.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

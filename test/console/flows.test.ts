@@ -6,10 +6,10 @@ import {
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { configureEndpoint } from '../support/installation.ts';
-import { type Shelf, startShelf } from '../support/shelf.ts';
-import { useConsole } from '../support/use-console.ts';
+} from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

@@ -18,14 +18,19 @@ import {
   expectAccessibleInBothThemes,
   expectGoodLooks,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { signIn } from '../support/console-pages.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
-import { turn, useConsole } from '../support/use-console.ts';
-import { addDeliveries, addWebhook, appendEvents, appendTransfer } from '../support/webhooks.ts';
+} from '../support/console/console.ts';
+import { signIn } from '../support/console/pages.ts';
+import { turn, useConsole } from '../support/console/use-console.ts';
+import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
+import {
+  addDeliveries,
+  addWebhook,
+  appendEvents,
+  appendTransfer,
+} from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

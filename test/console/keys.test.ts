@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { LONG } from '../support/long.ts';
-import { tabTo, useConsole } from '../support/use-console.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { tabTo, useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

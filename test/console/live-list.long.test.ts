@@ -5,11 +5,15 @@ import { createTransfer } from '../../src/commands/create-transfer.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { startChromium } from '../support/chromium.ts';
-import { describeConsole, eventually, startConsole } from '../support/console.ts';
-import { openPage, signIn } from '../support/console-pages.ts';
-import { CAUSE, configureEndpoint, type TestInstallation } from '../support/installation.ts';
-import { startDispatch } from '../support/roles.ts';
+import { startChromium } from '../support/console/chromium.ts';
+import { describeConsole, eventually, startConsole } from '../support/console/console.ts';
+import { openPage, signIn } from '../support/console/pages.ts';
+import {
+  CAUSE,
+  configureEndpoint,
+  type TestInstallation,
+} from '../support/service/installation.ts';
+import { startDispatch } from '../support/service/roles.ts';
 
 const TRANSFERS = 10_000;
 const MOVING = 50;

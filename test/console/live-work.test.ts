@@ -6,10 +6,14 @@ import {
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { configureSftp, submit, untilStatus } from '../support/installation.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
-import { useConsole } from '../support/use-console.ts';
+} from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../support/file-servers/sftp/server.ts';
+import { configureSftp, submit, untilStatus } from '../support/service/installation.ts';
 
 // A browser, a service and a server share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

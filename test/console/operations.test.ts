@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { LONG } from '../support/long.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { useConsole } from '../support/use-console.ts';
-import { appendTransfer } from '../support/webhooks.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { LONG } from '../support/run/long.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

@@ -5,10 +5,13 @@ import {
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { startIdentityProvider, type TestIdentityProvider } from '../support/identity-provider.ts';
-import { LONG } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
+} from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import {
+  startIdentityProvider,
+  type TestIdentityProvider,
+} from '../support/http/identity-provider.ts';
+import { LONG } from '../support/run/long.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

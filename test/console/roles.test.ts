@@ -8,13 +8,13 @@ import {
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { beginSession } from '../support/console-pages.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
-import { addDeliveries, addWebhook } from '../support/webhooks.ts';
+} from '../support/console/console.ts';
+import { beginSession } from '../support/console/pages.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
+import { addDeliveries, addWebhook } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

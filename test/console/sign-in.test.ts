@@ -5,11 +5,11 @@ import { createTransfer } from '../../src/commands/create-transfer.ts';
 import { createKey, revokeKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { signIn } from '../support/console-pages.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { turn, useConsole } from '../support/use-console.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { signIn } from '../support/console/pages.ts';
+import { turn, useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

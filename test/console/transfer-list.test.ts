@@ -11,12 +11,12 @@ import {
   eventually,
   expectAccessible,
   expectGoodLooks,
-} from '../support/console.ts';
-import { signIn } from '../support/console-pages.ts';
-import { CAUSE, configureEndpoint, submit } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { tabTo, useConsole } from '../support/use-console.ts';
-import { appendTransfer, type Step } from '../support/webhooks.ts';
+} from '../support/console/console.ts';
+import { signIn } from '../support/console/pages.ts';
+import { tabTo, useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint, submit } from '../support/service/installation.ts';
+import { appendTransfer, type Step } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

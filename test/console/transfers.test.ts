@@ -18,13 +18,17 @@ import {
   expectAccessible,
   expectGoodLooks,
   expectNoSidewaysScroll,
-} from '../support/console.ts';
-import { CAUSE, configureSftp, submit, untilStatus } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { tabTo, turn, useConsole } from '../support/use-console.ts';
-import { appendTransfer } from '../support/webhooks.ts';
+} from '../support/console/console.ts';
+import { tabTo, turn, useConsole } from '../support/console/use-console.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureSftp, submit, untilStatus } from '../support/service/installation.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser, a service and two servers share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { removeWebhook } from '../../src/commands/webhooks.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console.ts';
-import { CAUSE } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { useConsole } from '../support/use-console.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
-import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks.ts';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhooks/receiver.ts';
+import { addDeliveries, addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser, a service and a receiver share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });

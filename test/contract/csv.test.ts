@@ -6,7 +6,7 @@ import type {
   TransferCreated,
   TransferEvent,
 } from '../../src/domain/transfers/transfer.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
 
 const csvOf = (file_name: string) => csvOfEvents(created({ file_name }));
 

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { CLI_TIMEOUT_MS, type Cli, createSpawnedCli, written } from '../support/cli.ts';
-import { LONG } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG } from '../support/run/long.ts';
+import { CLI_TIMEOUT_MS, type Cli, createSpawnedCli, written } from '../support/service/cli.ts';
 
 interface Demo {
   process: ChildProcess;

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type KeyCommand, type KeyEvent, keyDecider } from '../../src/domain/key.ts';
 import { grants, SCOPES, type Scope } from '../../src/domain/scope.ts';
-import { specify, stateAfter } from '../support/decider.ts';
-import { keyCreated, T1, T2 } from '../support/samples.ts';
+import { specify, stateAfter } from '../support/domain/decider.ts';
+import { keyCreated, T1, T2 } from '../support/domain/samples.ts';
 
 const given = specify(keyDecider);
 const created: KeyEvent = {

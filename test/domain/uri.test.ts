@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { EndpointSettings } from '../../src/domain/protocols/index.ts';
 import { fileName, type Matchable, matchEndpoint, parseTransferUri } from '../../src/domain/uri.ts';
-import { sftpSettings } from '../support/samples.ts';
+import { sftpSettings } from '../support/domain/samples.ts';
 
 const parse = (text: string) => parseTransferUri(text, 'source_uri');
 

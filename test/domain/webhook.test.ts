@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WebhookEvent, WebhookSettings } from '../../src/domain/webhook.ts';
 import { webhookDecider } from '../../src/domain/webhook.ts';
-import { specify, stateAfter } from '../support/decider.ts';
-import { T0, T1, T2, webhookRegistered } from '../support/samples.ts';
+import { specify, stateAfter } from '../support/domain/decider.ts';
+import { T0, T1, T2, webhookRegistered } from '../support/domain/samples.ts';
 
 const given = specify(webhookDecider);
 const registered: WebhookEvent = { type: 'webhook.registered', data: webhookRegistered() };

@@ -2,15 +2,15 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { printProtocols } from '../../scripts/console-api.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
-import { CLI_TIMEOUT_MS, createSpawnedCli, settingsFor } from '../support/cli.ts';
-import { LONG } from '../support/long.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { startProcess } from '../support/server-process.ts';
-import { until } from '../support/transfers.ts';
+} from '../support/postgres/test-database.ts';
+import { startProcess } from '../support/programs/server-process.ts';
+import { LONG } from '../support/run/long.ts';
+import { CLI_TIMEOUT_MS, createSpawnedCli, settingsFor } from '../support/service/cli.ts';
+import { until } from '../support/service/transfers.ts';
 import { type Copy, copyService } from './copy.ts';
 import { type MemoryServer, startMemoryServer } from './memory/server.ts';
 import { memory } from './memory.ts';

@@ -5,10 +5,10 @@ import { revokeKey } from '../../src/commands/keys.ts';
 import type { SignInFailed } from '../../src/domain/access.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { createChainVerifier } from '../../src/processes/verification/chain.ts';
-import { type Ask, startApi, type TestApi } from '../support/api.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { type Ask, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

@@ -4,9 +4,9 @@ import { cancelTransfer } from '../../src/commands/transfers.ts';
 import type { AuditItem } from '../../src/contract/audit.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const ENDPOINT = {
   name: 'bank',

@@ -3,10 +3,10 @@ import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
 import type { NewEvent } from '../../src/domain/events/event.ts';
 import { eventHash } from '../../src/domain/events/event-hash.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { changeBatch } from '../../src/commands/batches.ts';
 import { abortTransfer, cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const STARTED = { claimId: 'clm_1', source: null, destination: null };
 

@@ -2,10 +2,10 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Server, startApi, type TestApi } from '../support/api.ts';
-import { createCertificates, type TestCertificates } from '../support/certificates.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { exchange, type RawAnswer } from '../support/raw-http.ts';
+import { type Server, startApi, type TestApi } from '../support/http/api.ts';
+import { exchange, type RawAnswer } from '../support/http/raw-http.ts';
+import { createCertificates, type TestCertificates } from '../support/network/certificates.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = JSON.stringify({
   source_uri: 'sftp://files.example.com/out/report.csv',

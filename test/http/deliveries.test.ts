@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import * as schemas from '../../src/contract/webhooks/deliveries.ts';
 import { payloadSchema } from '../../src/contract/webhooks/payloads.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { type Answer, startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
-import { appendTransfer } from '../support/webhooks.ts';
+import { type Answer, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhooks/receiver.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 const UNKNOWN = 'dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
 

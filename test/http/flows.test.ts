@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startApi, type TestApi } from '../support/api.ts';
-import { configureEndpoint } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 
 describeWithPostgres('flows', () => {
   let api: TestApi;

@@ -6,7 +6,6 @@ import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
 import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
 import type { Schema } from '../../src/http/openapi/json-schema.ts';
-import { startApi, type TestApi } from '../support/api.ts';
 import {
   exec,
   expectFlows,
@@ -14,12 +13,13 @@ import {
   openWorkshop,
   patternsIn,
   type Workshop,
-} from '../support/generated-clients.ts';
-import { LONG } from '../support/long.ts';
-import { npmPackages } from '../support/npm-package.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+} from '../support/clients/generated-clients.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { npmPackages } from '../support/programs/npm-package.ts';
+import { LONG } from '../support/run/long.ts';
 
-const SUPPORT = resolve(import.meta.dirname, '../support');
+const SUPPORT = resolve(import.meta.dirname, '../support/clients');
 const TSC = resolve(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
 const TYPES = resolve(import.meta.dirname, '../../node_modules/@types');
 

@@ -1,19 +1,19 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, test } from 'vitest';
-import { startApi, type TestApi } from '../support/api.ts';
 import {
   expectFlows,
   openWorkshop,
   output,
   patternsIn,
   type Workshop,
-} from '../support/generated-clients.ts';
-import { npmPackages } from '../support/npm-package.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { whyNo } from '../support/programs.ts';
+} from '../support/clients/generated-clients.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { npmPackages } from '../support/programs/npm-package.ts';
+import { whyNo } from '../support/programs/why-no.ts';
 
-const nswag = await npmPackages(resolve(import.meta.dirname, '../support/nswag'));
+const nswag = await npmPackages(resolve(import.meta.dirname, '../support/clients/nswag'));
 const reason = nswag.available ? whyNo('dotnet') : nswag.reason;
 
 describeWithPostgres('a client in C#', () => {

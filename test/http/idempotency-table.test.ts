@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createIdempotencyKeys, type IdempotencyKeys } from '../../src/http/idempotency/table.ts';
-import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../support/service/installation.ts';
 
 describeWithPostgres('rows of Idempotency-Keys', () => {
   let installation: TestInstallation;

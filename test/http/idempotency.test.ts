@@ -4,9 +4,9 @@ import { createLocks } from '../../src/adapters/postgres/locks.ts';
 import { takeRemembered } from '../../src/commands/remembered-streams.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import type { HttpServerDeps } from '../../src/http/app.ts';
-import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { sendRaw } from '../support/raw-http.ts';
+import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
+import { sendRaw } from '../support/http/raw-http.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

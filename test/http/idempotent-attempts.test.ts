@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks, type Locks } from '../../src/adapters/postgres/locks.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { type Answer, startApi, type TestApi } from '../support/api.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { type Answer, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   type Client,
   NOT_TESTED,

@@ -2,8 +2,8 @@ import { announceHostKeys } from '../../src/commands/endpoints.ts';
 import { changeFlow } from '../../src/commands/flows.ts';
 import { abortTransfer, startTransfer } from '../../src/commands/transfers.ts';
 import { newId } from '../../src/domain/ids.ts';
-import type { Answer, TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
+import type { Answer, TestApi } from '../support/http/api.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 /** Operations that append no event, or one that changes nothing. */
 export const NOT_TESTED = [

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const CREATIONS = [
   [

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ProjectionName } from '../../src/domain/projection-name.ts';
-import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { freePort } from '../support/free-port.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { follow } from '../support/server-events.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
+import { follow } from '../support/http/server-events.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 /*
  * A client reads and changes what it has just created, while no read model shows it: the writer's

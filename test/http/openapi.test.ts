@@ -1,8 +1,8 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const WITH_KEY = {
   401: [

@@ -7,11 +7,11 @@ import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
 import { runConsumer } from '../../src/projections/consumer.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { follow } from '../support/server-events.ts';
-import { until } from '../support/transfers.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { follow } from '../support/http/server-events.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { until } from '../support/service/transfers.ts';
 
 interface Live {
   transfers: Record<string, unknown>[];

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { holdRows, type RowLock } from '../support/row-locks.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { holdRows, type RowLock } from '../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/a.csv',

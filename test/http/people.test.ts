@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { recordsOfSessions } from '../../src/http/session/sessions.ts';
-import { type Ask, type Server, startApi, type TestApi } from '../support/api.ts';
-import { startIdentityProvider, type TestIdentityProvider } from '../support/identity-provider.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { type Ask, type Server, startApi, type TestApi } from '../support/http/api.ts';
+import {
+  startIdentityProvider,
+  type TestIdentityProvider,
+} from '../support/http/identity-provider.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const TRANSFER = {
   source_uri: 'sftp://files.example.com/out/report.csv',

@@ -4,10 +4,10 @@ import {
   runProjectionTasks,
   TASKS_LOCK,
 } from '../../src/processes/projections/tasks.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { follow } from '../support/server-events.ts';
-import { until } from '../support/transfers.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { follow } from '../support/http/server-events.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { until } from '../support/service/transfers.ts';
 
 describeWithPostgres('/v1/projections', () => {
   let api: TestApi;

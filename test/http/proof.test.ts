@@ -5,8 +5,8 @@ import { isSignedBy, type Note, parseNote } from '../../src/domain/proof/note.ts
 import { isConsistent } from '../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../src/domain/proof/receipt.ts';
 import { rebuildProjection } from '../../src/projections/rebuild/rebuild.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

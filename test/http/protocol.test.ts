@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { sendRaw } from '../support/raw-http.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { sendRaw } from '../support/http/raw-http.ts';
+import { startTcpProxy } from '../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

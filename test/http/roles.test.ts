@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROLE_SCOPES, ROLES, type Role } from '../../src/domain/role.ts';
 import type { Scope } from '../../src/domain/scope.ts';
 import { createHttpServer } from '../../src/http/app.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const GUIDE = readFileSync(join(import.meta.dirname, '../../docs/roles.md'), 'utf8');
 const TRANSFER = {

@@ -3,9 +3,9 @@ import net from 'node:net';
 import tls from 'node:tls';
 import { Agent, request } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../support/api.ts';
-import { createCertificates } from '../support/certificates.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { createCertificates } from '../support/network/certificates.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 describeWithPostgres('health, metrics and documentation', () => {
   let api: TestApi;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
-import { type Answer, type Ask, startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { type Answer, type Ask, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const TRANSFER = {
   source_uri: 'sftp://files.example.com/out/report.csv',

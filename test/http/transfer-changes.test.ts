@@ -5,11 +5,11 @@ import { endAttempt, type Outcome, startTransfer } from '../../src/commands/tran
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer } from '../../src/contract/transfers/bulk.ts';
 import { findChangeable } from '../../src/projections/transfers/changeable.ts';
-import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { FIGURES, VERIFICATION } from '../support/samples.ts';
+import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report.csv',

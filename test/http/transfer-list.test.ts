@@ -4,9 +4,9 @@ import { admitTransfer, endAttempt, startTransfer } from '../../src/commands/tra
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { type AttemptFailure, TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 /** Creation times of the transfers of this test, oldest first. Two are in the same millisecond. */
 const CREATED = [

@@ -6,10 +6,10 @@ import * as schemas from '../../src/contract/transfers/answers.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import type { AttemptFailure } from '../../src/domain/transfers/errors.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
-import { type Ask, startApi, type TestApi } from '../support/api.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { VERIFICATION } from '../support/samples.ts';
+import { VERIFICATION } from '../support/domain/samples.ts';
+import { type Ask, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
 
 const BODY = {
   source_uri: 'sftp://files.example.com/out/report%20Q1.csv',

@@ -8,11 +8,11 @@ import { freeJob, renewJobs } from '../../src/processes/dispatch/job-table/lease
 import { holdSignIn } from '../../src/processes/endpoints/sign-in-holds.ts';
 import { findEndpoint } from '../../src/projections/catalog/queries.ts';
 import { type Consumer, catchUpIfIdle } from '../../src/projections/consumer.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { CAUSE, configureEndpoint } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { FIGURES, VERIFICATION } from '../support/samples.ts';
+import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
 
 const NOTHING_ELSE = { until: null, endpoint_id: null, in_use: null, limit: null };
 const MOVER = 'mover-1';

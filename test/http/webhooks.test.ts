@@ -8,8 +8,8 @@ import * as schemas from '../../src/contract/webhooks/answers.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
-import { type Answer, type Server, startApi, type TestApi } from '../support/api.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const BODY = {
   url: 'https://receiver.example.com/waybill',

@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
-import { CAUSE, configureSftp, submit, untilStatus } from '../support/installation.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, filesBelow, storyOf, until } from '../support/transfers.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { CAUSE, configureSftp, submit, untilStatus } from '../support/service/installation.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, filesBelow, storyOf, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

@@ -28,13 +28,13 @@ import {
   runConsumer,
 } from '../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { createLog } from '../support/histories.ts';
+import { createLog } from '../support/domain/histories.ts';
+import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
+} from '../support/postgres/test-database.ts';
 
 const LOG_ID = 'log-1';
 

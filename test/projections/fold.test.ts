@@ -22,13 +22,13 @@ import { catchUp } from '../../src/projections/rebuild/catch-up.ts';
 import { createRemovedLeaves } from '../../src/projections/retention/removed-leaves.ts';
 import { prepareBatch } from '../../src/projections/save-batch.ts';
 import { transfersProjection } from '../../src/projections/transfers/projection.ts';
-import { catalogLogs, createLog, transferLogs } from '../support/histories.ts';
+import { catalogLogs, createLog, transferLogs } from '../support/domain/histories.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/samples.ts';
+} from '../support/postgres/test-database.ts';
 
 const created: TransferEvent = { type: 'transfer.created', data: transferCreated() };
 

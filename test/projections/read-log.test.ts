@@ -7,7 +7,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../support/postgres.ts';
+} from '../support/postgres/test-database.ts';
 
 const STREAM = 'log-checkpoints';
 const LENGTH = 250;

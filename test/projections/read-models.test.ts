@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { findTransfer } from '../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
-import { ABSENT_SERVER } from '../support/absent-server.ts';
+import { ABSENT_SERVER } from '../support/file-servers/sftp/absent-server.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+} from '../support/service/installation.ts';
 
 describeWithPostgres('the schema of the read models', () => {
   let installation: TestInstallation;

@@ -6,9 +6,9 @@ import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-mode
 import { untilCaughtUp } from '../../src/projections/until-caught-up.ts';
 import { startService } from '../../src/service.ts';
 import { createStartUp } from '../../src/start-up.ts';
-import { openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { appendTransfer } from '../support/webhooks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../support/service/installation.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 describeWithPostgres('a wait for a log that takes long to read', () => {
   let installation: TestInstallation;

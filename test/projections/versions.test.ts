@@ -19,8 +19,7 @@ import type { TransferCreated, TransferEvent } from '../../src/domain/transfers/
 import type { WebhookEvent } from '../../src/domain/webhook.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { PROJECTIONS } from '../../src/projections/read-models.ts';
-import { createLog } from '../support/histories.ts';
-import { createTestDatabase, describeWithPostgres } from '../support/postgres.ts';
+import { createLog } from '../support/domain/histories.ts';
 import {
   AFTER_EVENTS,
   BATCH_ITEM,
@@ -40,7 +39,8 @@ import {
   TRANSFER_EVENTS,
   transferCreated,
   webhookRegistered,
-} from '../support/samples.ts';
+} from '../support/domain/samples.ts';
+import { createTestDatabase, describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const FOLDER = join(import.meta.dirname, 'folds');
 

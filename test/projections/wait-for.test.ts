@@ -8,8 +8,12 @@ import { listKeys } from '../../src/projections/catalog/queries.ts';
 import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
 import { createProjectionWaiter } from '../../src/projections/wait-for.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../support/service/installation.ts';
 
 describeWithPostgres('waiting for a projection', () => {
   let here: TestInstallation;

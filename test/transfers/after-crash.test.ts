@@ -3,23 +3,23 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureSftp,
   openTestInstallation,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
+} from '../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnMover,
   startDispatch,
-} from '../support/roles.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers, historyOf, storyOf, until } from '../support/transfers.ts';
+} from '../support/service/roles.ts';
+import { describeTransfers, historyOf, storyOf, until } from '../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 

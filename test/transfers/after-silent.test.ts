@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   CAUSE,
   configureSftp,
@@ -10,11 +12,9 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { describeTransfers, until } from '../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 180_000 });
 

@@ -16,8 +16,9 @@ import {
   type EndpointName,
   type TestEndpoint,
   uriOf,
-} from '../support/endpoints.ts';
-import { freePort } from '../support/free-port.ts';
+} from '../support/file-servers/endpoints.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -26,10 +27,9 @@ import {
   type TestInstallation,
   transferInLog,
   untilStatus,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { historyOf, storyOf, until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { historyOf, storyOf, until } from '../support/service/transfers.ts';
 
 // Seven servers start at once, on machines that may be busy.
 vi.setConfig({ hookTimeout: 300_000, testTimeout: 90_000 });

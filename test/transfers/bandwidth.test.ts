@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { limitBandwidth } from '../../src/commands/endpoints.ts';
 import type { TransferOptions } from '../../src/domain/transfers/options.ts';
-import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
+import { type ProxiedEndpoint, startBehindProxy } from '../support/file-servers/behind-proxy.ts';
 import {
   ENDPOINT_KINDS,
   type EndpointName,
@@ -10,7 +10,9 @@ import {
   type TestEndpoint,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
+} from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -18,11 +20,9 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { storyOf, until, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { storyOf, until, untilCleanedUp } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

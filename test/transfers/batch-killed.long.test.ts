@@ -11,16 +11,16 @@ import {
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchCompleted, BatchListed } from '../../src/domain/batches/batch.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
-import { CAUSE } from '../support/installation.ts';
-import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { type SpawnedService, spawnService, startDispatch } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
 import {
   describeTransfers,
   expireLeases,
   filesBelow,
   until,
   untilCleanedUp,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 const FOLDERS = 20;
 const FILES = 1_000;

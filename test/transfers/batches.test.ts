@@ -13,16 +13,16 @@ import type { Batch } from '../../src/domain/batches/batch.ts';
 import { createPager } from '../../src/domain/batches/items.ts';
 import type { Event } from '../../src/domain/events/event.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
-import { CAUSE } from '../support/installation.ts';
-import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
 import {
   describeTransfers,
   expireLeases,
   sha256Of,
   until,
   untilCleanedUp,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

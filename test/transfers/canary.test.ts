@@ -6,6 +6,8 @@ import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { PROCESS_ROLES } from '../../src/process-roles.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startSshSignInServer } from '../support/file-servers/sftp/sign-in-server.ts';
 import {
   CAUSE,
   configureSftp,
@@ -13,12 +15,10 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startSshSignInServer } from '../support/ssh-sign-in-server.ts';
-import { describeTransfers, until } from '../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
+} from '../support/service/installation.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { describeTransfers, until } from '../support/service/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhooks/receiver.ts';
 
 await describeTransfers('secrets', () => {
   let installation: TestInstallation;

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { DomainError } from '../../src/domain/errors.ts';
 import { findTransfer } from '../../src/processes/live/queries.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import {
   CAUSE,
   configureSftp,
@@ -12,21 +13,20 @@ import {
   type TestInstallation,
   transferInLog,
   untilStatus,
-} from '../support/installation.ts';
+} from '../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnMover,
   startDispatch,
-} from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+} from '../support/service/roles.ts';
 import {
   describeTransfers,
   filesBelow,
   storyOf,
   until,
   untilCleanedUp,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 const CANCELLED_EACH = 50;
 const LET_BE = 20;

@@ -2,24 +2,24 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
+import { holdRows, type RowLock } from '../support/postgres/row-locks.ts';
+import { descendants } from '../support/programs/process-tree.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { descendants } from '../support/process-tree.ts';
+} from '../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnMover,
   startDispatch,
-} from '../support/roles.ts';
-import { holdRows, type RowLock } from '../support/row-locks.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+} from '../support/service/roles.ts';
 import {
   describeTransfers,
   filesBelow,
@@ -27,7 +27,7 @@ import {
   sha256Of,
   storyOf,
   until,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

@@ -5,7 +5,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, removeEndpoint } from '../../src/commands/endpoints.ts';
 import type { Transfer } from '../../src/domain/transfers/transfer.ts';
-import { freePort } from '../support/free-port.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import {
+  type SshSignInServer,
+  startSshSignInServer,
+} from '../support/file-servers/sftp/sign-in-server.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   CAUSE,
   configureSftp,
@@ -13,11 +19,8 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { type SshSignInServer, startSshSignInServer } from '../support/ssh-sign-in-server.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
 import {
   describeTransfers,
   filesBelow,
@@ -26,7 +29,7 @@ import {
   storyOf,
   until,
   untilCleanedUp,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 const ONE_ATTEMPT = ['created', 'queued: admitted', 'in_progress', 'failed'];
 const PINNED_TO_ANOTHER = `SHA256:${'A'.repeat(43)}`;

@@ -12,8 +12,13 @@ import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import { verifyProjection } from '../../src/projections/rebuild/rebuild.ts';
 import { listTransfers } from '../../src/projections/transfers/queries.ts';
 import { startService } from '../../src/service.ts';
-import { describeOnEventStoreDb } from '../support/eventstoredb.ts';
-import { flowsOf } from '../support/flows.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../support/file-servers/sftp/server.ts';
+import { flowsOf } from '../support/service/flows.ts';
 import {
   CAUSE,
   configureSftp,
@@ -21,9 +26,8 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../support/sftp-server.ts';
-import { until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { until } from '../support/service/transfers.ts';
 
 const why = await whyNoSftpServer();
 

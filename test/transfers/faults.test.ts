@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
-import { LONG } from '../support/long.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, retriesOf, until } from '../support/transfers.ts';
+import { LONG } from '../support/run/long.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, retriesOf, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

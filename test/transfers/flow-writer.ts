@@ -3,11 +3,11 @@ import { appendFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { flowsOf } from '../support/flows.ts';
-import type { TestInstallation } from '../support/installation.ts';
-import { startRoles } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, until } from '../support/transfers.ts';
+import { flowsOf } from '../support/service/flows.ts';
+import type { TestInstallation } from '../support/service/installation.ts';
+import { startRoles } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, until } from '../support/service/transfers.ts';
 
 const FOLDER = 'slow';
 /** Files that are being written at the same time. */

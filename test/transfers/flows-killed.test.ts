@@ -6,12 +6,12 @@ import { loadFlow } from '../../src/commands/flows.ts';
 import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
-import { flowsOf } from '../support/flows.ts';
-import { LONG } from '../support/long.ts';
-import { type SpawnedService, spawnService, startDispatch } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
+import { startTcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
+import { flowsOf } from '../support/service/flows.ts';
+import { type SpawnedService, spawnService, startDispatch } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, expireLeases, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 240_000 });

@@ -5,11 +5,11 @@ import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
 import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
-import { flowsOf } from '../support/flows.ts';
-import { CAUSE, type TestInstallation } from '../support/installation.ts';
-import { startRoles } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, until } from '../support/transfers.ts';
+import { flowsOf } from '../support/service/flows.ts';
+import { CAUSE, type TestInstallation } from '../support/service/installation.ts';
+import { startRoles } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

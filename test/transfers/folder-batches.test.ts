@@ -6,11 +6,11 @@ import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
-import { CAUSE } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, expireLeases, until } from '../support/transfers.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, expireLeases, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

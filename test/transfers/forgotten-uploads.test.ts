@@ -3,11 +3,11 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import { createEndpointPool } from '../../src/processes/endpoints/pool.ts';
 import { cleanUp } from '../../src/processes/mover/cleanup.ts';
-import type { ProxiedEndpoint } from '../support/behind-proxy.ts';
-import { sha256At, uriOf, whyNotAll } from '../support/endpoints.ts';
-import { submit, untilStatus } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { expireLeases, storyOf, until, untilCleanedUp } from '../support/transfers.ts';
+import type { ProxiedEndpoint } from '../support/file-servers/behind-proxy.ts';
+import { sha256At, uriOf, whyNotAll } from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { submit, untilStatus } from '../support/service/installation.ts';
+import { expireLeases, storyOf, until, untilCleanedUp } from '../support/service/transfers.ts';
 import { MiB, useTakeover } from './takeover.ts';
 
 /** When an upload counts as forgotten. */

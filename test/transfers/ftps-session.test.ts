@@ -3,17 +3,21 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from '../support/ftps-server.ts';
+import {
+  type FtpsServer,
+  startFtpsServer,
+  whyNoFtpsServer,
+} from '../support/file-servers/ftps/server.ts';
+import { longUnless } from '../support/run/long.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { longUnless } from '../support/long.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { sha256Of } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { sha256Of } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 60_000 });

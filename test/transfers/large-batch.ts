@@ -5,15 +5,15 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { peakBytes, resetPeak } from '../../bench/support/usage.ts';
 import { createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import {
   CAUSE,
   configureSftp,
   openTestInstallation,
   type TestInstallation,
-} from '../support/installation.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers, until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { describeTransfers, until } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 const LOOK_MS = 10_000;

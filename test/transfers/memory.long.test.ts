@@ -3,15 +3,15 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { peakBytes } from '../../bench/support/usage.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../support/installation.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { describeTransfers, untilEnded } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { describeTransfers, untilEnded } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 const FILES = 8;

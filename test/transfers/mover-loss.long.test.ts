@@ -2,17 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, sha256Of, storyOf, until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { describeTransfers, sha256Of, storyOf, until } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 

@@ -2,11 +2,11 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { AttemptFigures } from '../../src/domain/transfers/transfer.ts';
 import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
-import { submit, transferInLog } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { type SpawnedService, spawnMover, startDispatch } from '../support/roles.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
-import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { startTcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
+import { submit, transferInLog } from '../support/service/installation.ts';
+import { type SpawnedService, spawnMover, startDispatch } from '../support/service/roles.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
 import {
   describeTransfers,
   expireLeases,
@@ -15,7 +15,7 @@ import {
   savedChunks,
   storyOf,
   until,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 180_000 });

@@ -4,22 +4,22 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
 import {
   describeTransfers,
   filesBelow,
   sha256Of,
   storyOf,
   untilCleanedUp,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 const ONCE = ['created', 'queued: admitted', 'in_progress', 'completed'];

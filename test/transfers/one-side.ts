@@ -5,7 +5,7 @@ import type { Side } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import type { TransferError } from '../../src/domain/transfers/errors.ts';
-import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
+import { type ProxiedEndpoint, startBehindProxy } from '../support/file-servers/behind-proxy.ts';
 import {
   ENDPOINT_KINDS,
   ENDPOINT_NAMES,
@@ -13,17 +13,17 @@ import {
   sha256At,
   type TestEndpoint,
   whyNotAll,
-} from '../support/endpoints.ts';
+} from '../support/file-servers/endpoints.ts';
+import type { TcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import type { TcpProxy } from '../support/tcp-proxy.ts';
-import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { retriesOf, until, untilCleanedUp } from '../support/service/transfers.ts';
 
 /**
  * A sound endpoint, configured as `other`, and everything else, so that only the faulty side can

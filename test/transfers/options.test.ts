@@ -20,17 +20,17 @@ import {
   type TestEndpoint,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
+} from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { storyOf, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { storyOf, untilCleanedUp } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { startAzurite } from '../support/azurite.ts';
+import { startAzurite } from '../support/file-servers/azure/azurite.ts';
 import {
   azureEndpoint,
   ENDPOINT_KINDS,
@@ -13,16 +13,16 @@ import {
   type TestEndpoint,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
+} from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type SpawnedService, spawnService } from '../support/roles.ts';
-import { untilCleanedUp, untilEnded } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type SpawnedService, spawnService } from '../support/service/roles.ts';
+import { untilCleanedUp, untilEnded } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 const GiB = 2 ** 30;

@@ -8,19 +8,19 @@ import {
   type TestEndpoint,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
-import { flowsOf } from '../support/flows.ts';
+} from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
+import { flowsOf } from '../support/service/flows.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { longUnless } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { storyOf, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { storyOf, untilCleanedUp } from '../support/service/transfers.ts';
 
 const KiB = 1 << 10;
 const MiB = 1 << 20;

@@ -3,11 +3,11 @@ import pino from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
-import { startApi, type TestApi } from '../support/api.ts';
-import { freePort } from '../support/free-port.ts';
-import { CAUSE } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { freePort } from '../support/network/free-port.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE } from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
 
 const KEY = `SHA256:${'A'.repeat(43)}`;
 

@@ -7,10 +7,10 @@ import { parseConfig } from '../../src/config.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { openInstallation } from '../../src/installation.ts';
 import { PROCESS_ROLES } from '../../src/process-roles.ts';
-import { CAUSE, configureEndpoint, transferInLog } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { type EndBy, startRestartablePostgres } from '../support/restartable-postgres.ts';
-import { spawnService } from '../support/roles.ts';
+import { type EndBy, startRestartablePostgres } from '../support/postgres/restartable.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { CAUSE, configureEndpoint, transferInLog } from '../support/service/installation.ts';
+import { spawnService } from '../support/service/roles.ts';
 
 const WAYS: EndBy[] = ['SIGINT', 'SIGQUIT', 'SIGKILL', 'SIGINT'];
 const CLIENTS = 4;

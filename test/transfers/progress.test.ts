@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest';
-import type { EndpointName } from '../support/endpoints.ts';
-import { longUnless } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { until } from '../support/transfers.ts';
+import type { EndpointName } from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
+import { until } from '../support/service/transfers.ts';
 import { describeFaulty, oneSide, useSurroundings } from './one-side.ts';
 
 // These tests move real bytes, on machines that may be busy.

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Side } from '../../src/adapters/files/port.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import type { Direction } from '../support/tcp-proxy.ts';
-import { until } from '../support/transfers.ts';
+import type { Direction } from '../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { until } from '../support/service/transfers.ts';
 import { describeFaulty, oneSide, useSurroundings } from './one-side.ts';
 
 const KiB = 1 << 10;

@@ -12,12 +12,12 @@ import {
   type EndpointOptions,
   sha256At,
   whyNotAll,
-} from '../support/endpoints.ts';
-import { CAUSE, configureEndpoint, submit, untilStatus } from '../support/installation.ts';
-import { longUnless } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import type { Direction } from '../support/tcp-proxy.ts';
-import { retriesOf, until, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/file-servers/endpoints.ts';
+import type { Direction } from '../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
+import { CAUSE, configureEndpoint, submit, untilStatus } from '../support/service/installation.ts';
+import { retriesOf, until, untilCleanedUp } from '../support/service/transfers.ts';
 import {
   bytesBeforeSignIn,
   describeFaulty,

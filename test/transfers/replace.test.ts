@@ -1,17 +1,17 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../support/installation.ts';
-import { type RunningRoles, startRoles } from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, filesBelow, sha256Of, until } from '../support/transfers.ts';
+} from '../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import { describeTransfers, filesBelow, sha256Of, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 60_000 });

@@ -13,10 +13,10 @@ import {
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
-import { CAUSE, configureSftp, untilStatus } from '../support/installation.ts';
-import { LONG } from '../support/long.ts';
-import { holdRows } from '../support/row-locks.ts';
-import { useSftpPair } from '../support/sftp-pair.ts';
+import { holdRows } from '../support/postgres/row-locks.ts';
+import { LONG } from '../support/run/long.ts';
+import { CAUSE, configureSftp, untilStatus } from '../support/service/installation.ts';
+import { useSftpPair } from '../support/service/sftp-pair.ts';
 import {
   describeTransfers,
   filesBelow,
@@ -24,7 +24,7 @@ import {
   savedChunks,
   storyOf,
   until,
-} from '../support/transfers.ts';
+} from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

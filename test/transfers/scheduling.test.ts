@@ -6,6 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { SMALL_FILE_BYTES } from '../../src/domain/small-file.ts';
 import { findWaits } from '../../src/processes/dispatch/waiting-for.ts';
+import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import {
   CAUSE,
   configureSftp,
@@ -14,16 +16,14 @@ import {
   type TestInstallation,
   transferInLog,
   untilStatus,
-} from '../support/installation.ts';
+} from '../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnService,
   startRoles,
-} from '../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { describeTransfers, historyOf, storyOf, until } from '../support/transfers.ts';
+} from '../support/service/roles.ts';
+import { describeTransfers, historyOf, storyOf, until } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 

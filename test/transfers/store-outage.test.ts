@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { startFakeEventStoreDb } from '../support/fake-eventstoredb.ts';
-import { LONG } from '../support/long.ts';
-import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres-proxy.ts';
-import { type SftpPair, useSftpPair } from '../support/sftp-pair.ts';
-import { describeTransfers, historyOf, storyOf, until } from '../support/transfers.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
+import { LONG } from '../support/run/long.ts';
+import { type SftpPair, useSftpPair } from '../support/service/sftp-pair.ts';
+import { describeTransfers, historyOf, storyOf, until } from '../support/service/transfers.ts';
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 180_000 });

@@ -6,11 +6,11 @@ import {
   sha256At,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
-import { submit, type TestInstallation, untilStatus } from '../support/installation.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import type { TcpProxy } from '../support/tcp-proxy.ts';
-import { expireLeases, storyOf, until, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/file-servers/endpoints.ts';
+import type { TcpProxy } from '../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { submit, type TestInstallation, untilStatus } from '../support/service/installation.ts';
+import { expireLeases, storyOf, until, untilCleanedUp } from '../support/service/transfers.ts';
 import { MiB, useTakeover } from './takeover.ts';
 
 /** Of several chunks of every protocol. */

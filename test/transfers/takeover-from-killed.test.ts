@@ -7,11 +7,11 @@ import {
   sha256At,
   uriOf,
   whyNotAll,
-} from '../support/endpoints.ts';
-import { submit, untilStatus } from '../support/installation.ts';
-import { longUnless } from '../support/long.ts';
-import { describeWithPostgres } from '../support/postgres.ts';
-import { expireLeases, until } from '../support/transfers.ts';
+} from '../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
+import { submit, untilStatus } from '../support/service/installation.ts';
+import { expireLeases, until } from '../support/service/transfers.ts';
 import { MiB, useTakeover } from './takeover.ts';
 
 const SIZE = 40 * MiB;

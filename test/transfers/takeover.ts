@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
-import { type ProxiedEndpoint, startBehindProxy } from '../support/behind-proxy.ts';
-import { type EndpointName, sha256At } from '../support/endpoints.ts';
+import { type ProxiedEndpoint, startBehindProxy } from '../support/file-servers/behind-proxy.ts';
+import { type EndpointName, sha256At } from '../support/file-servers/endpoints.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
   transferInLog,
-} from '../support/installation.ts';
+} from '../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnMover,
   startDispatch,
-} from '../support/roles.ts';
-import { storyOf, untilCleanedUp } from '../support/transfers.ts';
+} from '../support/service/roles.ts';
+import { storyOf, untilCleanedUp } from '../support/service/transfers.ts';
 
 export const MiB = 1 << 20;
 

@@ -1,4 +1,4 @@
-import { Page } from '../components/page.tsx';
+import { Page } from '../components/layout/page.tsx';
 import { HOME } from '../overview.tsx';
 import { type Scope, useSession } from '../session.tsx';
 

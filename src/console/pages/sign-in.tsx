@@ -2,11 +2,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../api/client.ts';
 import { useLoad } from '../api/use-load.ts';
-import { Dialog } from '../components/dialog.tsx';
-import { Field } from '../components/field.tsx';
-import { Form } from '../components/form.tsx';
-import { Icon } from '../components/icon.tsx';
-import { Page } from '../components/page.tsx';
+import { Dialog } from '../components/dialogs/dialog.tsx';
+import { Field } from '../components/forms/field.tsx';
+import { Form } from '../components/forms/form.tsx';
+import { Page } from '../components/layout/page.tsx';
+import { Icon } from '../components/values/icon.tsx';
 import { useSignIn } from '../session.tsx';
 
 /** Why a sign-in at the identity provider failed, by the code in the address. */

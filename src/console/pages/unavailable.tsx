@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks';
 import { call, whenReached } from '../api/client.ts';
-import { Page } from '../components/page.tsx';
+import { Page } from '../components/layout/page.tsx';
 
 /** Replaces a page whose code did not load: the service is away, or was upgraded meanwhile. */
 export function UnavailablePage() {

@@ -14,8 +14,8 @@ import {
   type FakeEventStoreDb,
   type FakeOptions,
   startFakeEventStoreDb,
-} from '../../support/fake-eventstoredb.ts';
-import { startTcpProxy } from '../../support/tcp-proxy.ts';
+} from '../../support/event-store/fake/server.ts';
+import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 import { event, events, gather, numbers } from './events.ts';
 

@@ -21,7 +21,7 @@ import {
   EventStoreUnusable,
 } from '../../../src/adapters/event-store/port.ts';
 import type { NewEvent } from '../../../src/domain/events/event.ts';
-import { findLeader, nodesOf, runCommand, signInOf } from '../../support/eventstoredb-nodes.ts';
+import { findLeader, nodesOf, runCommand, signInOf } from '../../support/event-store/nodes.ts';
 import { events, gather, numbers } from './events.ts';
 
 const { OperationsClient } = operationsService;

@@ -1,7 +1,7 @@
 import { GenericContainer, getContainerRuntimeClient, Wait } from 'testcontainers';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
-import { startTcpProxy } from '../../support/tcp-proxy.ts';
+import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 
 const IMAGE = 'eventstore/eventstore:24.2.0-jammy';

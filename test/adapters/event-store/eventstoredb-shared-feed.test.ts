@@ -3,7 +3,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
 import { events, type GatherOptions, gather, numbers } from './events.ts';
 
 /** More than the window of the shared feed ever holds. */

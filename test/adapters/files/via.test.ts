@@ -4,11 +4,20 @@ import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
-import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
-import { freePort } from '../../support/free-port.ts';
-import { type ProxyType, startProxy, type TestProxy, whyNoProxies } from '../../support/proxies.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../support/file-servers/sftp/server.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import {
+  type ProxyType,
+  startProxy,
+  type TestProxy,
+  whyNoProxies,
+} from '../../support/network/proxies.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
 import { download, upload } from './contract.ts';
 
 const whyNot = (await whyNoSftpServer()) ?? (await whyNoProxies());

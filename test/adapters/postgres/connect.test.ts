@@ -5,7 +5,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
+} from '../../support/postgres/test-database.ts';
 
 describeWithPostgres('connect', () => {
   let database: TestDatabase;

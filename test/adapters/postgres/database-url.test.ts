@@ -5,13 +5,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } 
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { DatabaseUrlError, readDatabaseUrl } from '../../../src/adapters/postgres/database-url.ts';
 import { requireOwnSessions } from '../../../src/adapters/postgres/own-sessions.ts';
-import { createCertificates, type TestCertificates } from '../../support/certificates.ts';
+import { createCertificates, type TestCertificates } from '../../support/network/certificates.ts';
+import { addTls } from '../../support/postgres/over-tls.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { addTls } from '../../support/postgres-over-tls.ts';
+} from '../../support/postgres/test-database.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'waybill-database-url-'));
 afterAll(() => rmSync(folder, { recursive: true }));

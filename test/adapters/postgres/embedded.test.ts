@@ -29,11 +29,11 @@ import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
 } from '../../../src/adapters/postgres/embedded/embedded.ts';
-import { LONG } from '../../support/long.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { killAll } from '../../support/process-tree.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { killAll } from '../../support/programs/process-tree.ts';
+import { LONG } from '../../support/run/long.ts';
 
-const USER = resolve(import.meta.dirname, '../../support/embedded-user.ts');
+const USER = resolve(import.meta.dirname, '../../support/postgres/embedded-user.ts');
 const SILENT = pino({ level: 'silent' });
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;

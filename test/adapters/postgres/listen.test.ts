@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import { listen } from '../../../src/adapters/postgres/listen.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres-proxy.ts';
-import { until } from '../../support/transfers.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres/proxied.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { until } from '../../support/service/transfers.ts';
 
 describeWithPostgres('listen', () => {
   let database: ProxiedDatabase;

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/adapters/postgres/locks.ts';
+import { createProxiedDatabase } from '../../support/postgres/proxied.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { createProxiedDatabase } from '../../support/postgres-proxy.ts';
+} from '../../support/postgres/test-database.ts';
 
 const LOCKS = resolve(import.meta.dirname, '../../../src/adapters/postgres/locks.ts');
 const never = new AbortController().signal;

@@ -9,12 +9,12 @@ import {
   type Transaction,
 } from '../../../src/adapters/postgres/connect.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+} from '../../support/postgres/test-database.ts';
 
 /** Every query of these tests has an answer within it, also on a busy machine. */
 const ANSWER_MS = 30_000;

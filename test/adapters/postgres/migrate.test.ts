@@ -8,7 +8,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
+} from '../../support/postgres/test-database.ts';
 
 describeWithPostgres('migrate', () => {
   let database: TestDatabase;

@@ -1,12 +1,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import { requireOwnSessions } from '../../../src/adapters/postgres/own-sessions.ts';
-import { type PgBouncer, startPgBouncer, whyNoPgBouncer } from '../../support/pgbouncer.ts';
+import {
+  type PgBouncer,
+  startPgBouncer,
+  whyNoPgBouncer,
+} from '../../support/postgres/pgbouncer.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
+} from '../../support/postgres/test-database.ts';
 
 /** The setting of `connect` that PgBouncer does not know. */
 const UNKNOWN = 'idle_in_transaction_session_timeout';

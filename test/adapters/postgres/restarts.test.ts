@@ -4,14 +4,14 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ConnectOptions, connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
-import { LONG } from '../../support/long.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
 import {
   type EndBy,
   type RestartablePostgres,
   startRestartablePostgres,
-} from '../../support/restartable-postgres.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+} from '../../support/postgres/restartable.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 
 const ANSWER_MS = 15_000;
 const WORKERS = 30;

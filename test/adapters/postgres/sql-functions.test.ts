@@ -8,7 +8,7 @@ import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
+} from '../../support/postgres/test-database.ts';
 import { event } from '../event-store/events.ts';
 
 /**

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
-import { createCertificates } from '../../support/certificates.ts';
-import { createTestDatabase, describeWithPostgres } from '../../support/postgres.ts';
-import { addTls } from '../../support/postgres-over-tls.ts';
+import { createCertificates } from '../../support/network/certificates.ts';
+import { addTls } from '../../support/postgres/over-tls.ts';
+import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
 
 describeWithPostgres('a transaction over TLS', () => {
   it('gets no statement of others if its answer overtakes the end of a write', async () => {

@@ -6,14 +6,14 @@ import {
   type Outcome,
   type SenderOptions,
 } from '../../../src/adapters/webhooks/send.ts';
-import { createCertificates, type TestCertificates } from '../../support/certificates.ts';
-import { freePort } from '../../support/free-port.ts';
-import { until } from '../../support/transfers.ts';
+import { createCertificates, type TestCertificates } from '../../support/network/certificates.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import { until } from '../../support/service/transfers.ts';
 import {
   type ReceiverOptions,
   startWebhookReceiver,
   type WebhookReceiver,
-} from '../../support/webhook-receiver.ts';
+} from '../../support/webhooks/receiver.ts';
 
 const undo: (() => Promise<unknown>)[] = [];
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { serviceSignature, signatureHeaders } from '../../../src/adapters/webhooks/signature.ts';
-import { debianPackages } from '../../support/debian.ts';
+import { debianPackages } from '../../support/programs/debian.ts';
 
 const BODY = '{"id":"evt_1","data":{"file_name":"Übergabe \\"€\\".csv"}}';
 const ID = 'evt_01JZ8Q6W3N5V4T2R1P0M9K8J7H';

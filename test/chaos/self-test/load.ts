@@ -1,8 +1,8 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { until } from '../../support/transfers.ts';
-import type { WebhookReceiver } from '../../support/webhook-receiver.ts';
+import { until } from '../../support/service/transfers.ts';
+import type { WebhookReceiver } from '../../support/webhooks/receiver.ts';
 import { namesIn } from '../client.ts';
 import type { DeliveryRecord, RequestRecord, VersionRecord } from '../evidence.ts';
 

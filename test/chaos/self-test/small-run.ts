@@ -4,17 +4,17 @@ import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
 import { PROCESS_ROLES } from '../../../src/process-roles.ts';
 import { startService } from '../../../src/service.ts';
+import { type S3Server, startS3Server } from '../../support/file-servers/s3/server/server.ts';
+import { type SftpServer, startSftpServer } from '../../support/file-servers/sftp/server.ts';
 import {
   CAUSE,
   configureEndpoint,
   configureSftp,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
-import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
-import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver } from '../../support/webhook-receiver.ts';
+} from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
+import { startWebhookReceiver } from '../../support/webhooks/receiver.ts';
 import type { Evidence } from '../checker/evidence-files.ts';
 import { createLoad, digest, recordDeliveries } from './load.ts';
 

@@ -16,7 +16,7 @@ import {
 } from '../../../src/domain/batches/items.ts';
 import { isId, newId } from '../../../src/domain/ids.ts';
 import { parseTransferUri } from '../../../src/domain/uri.ts';
-import { specify, stateAfter } from '../../support/decider.ts';
+import { specify, stateAfter } from '../../support/domain/decider.ts';
 import {
   BATCH_ITEM,
   batchCompleted,
@@ -26,7 +26,7 @@ import {
   T0,
   T1,
   T2,
-} from '../../support/samples.ts';
+} from '../../support/domain/samples.ts';
 
 const given = specify(batchDecider);
 const created: BatchEvent = { type: 'batch.created', data: batchCreated() };

@@ -10,8 +10,8 @@ import type {
 import * as endpoint from '../../../src/domain/endpoints/endpoint.ts';
 import type { DomainErrorCode } from '../../../src/domain/errors.ts';
 import type { EndpointSettings } from '../../../src/domain/protocols/index.ts';
-import { outcomeOf, specify, stateAfter } from '../../support/decider.ts';
-import { endpointConfigured, sftpSettings, T1, T2 } from '../../support/samples.ts';
+import { outcomeOf, specify, stateAfter } from '../../support/domain/decider.ts';
+import { endpointConfigured, sftpSettings, T1, T2 } from '../../support/domain/samples.ts';
 
 const given = specify(endpointDecider);
 const HOST_KEY = `SHA256:${'a'.repeat(43)}`;

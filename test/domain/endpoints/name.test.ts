@@ -1,6 +1,6 @@
 import { it } from 'vitest';
 import { type EndpointNameEvent, endpointNameDecider } from '../../../src/domain/endpoints/name.ts';
-import { specify } from '../../support/decider.ts';
+import { specify } from '../../support/domain/decider.ts';
 
 const given = specify(endpointNameDecider);
 const claimed = (endpoint_id: string): EndpointNameEvent => ({

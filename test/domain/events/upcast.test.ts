@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { schemaVersion, upcast } from '../../../src/domain/events/upcast.ts';
-import { createLog } from '../../support/histories.ts';
-import { transferCreated } from '../../support/samples.ts';
+import { createLog } from '../../support/domain/histories.ts';
+import { transferCreated } from '../../support/domain/samples.ts';
 
 const event = createLog().append('transfer-txr_1', {
   type: 'transfer.created',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { flowDecider } from '../../../src/domain/flows/decider.ts';
 import type { FlowCommand, FlowEvent } from '../../../src/domain/flows/flow.ts';
-import { specify, stateAfter } from '../../support/decider.ts';
+import { specify, stateAfter } from '../../support/domain/decider.ts';
 import {
   flowCreated,
   LISTING_ERROR,
@@ -10,7 +10,7 @@ import {
   T0,
   T1,
   T2,
-} from '../../support/samples.ts';
+} from '../../support/domain/samples.ts';
 
 const given = specify(flowDecider);
 const created: FlowEvent = { type: 'flow.created', data: flowCreated() };

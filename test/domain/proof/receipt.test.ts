@@ -10,8 +10,13 @@ import { keyIdOf, signNote } from '../../../src/domain/proof/note.ts';
 import { inclusionRanges } from '../../../src/domain/proof/proofs.ts';
 import { type Receipt, verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { extendTiles, rangeHash, readNodes } from '../../../src/domain/proof/tiles.ts';
-import { createLog } from '../../support/histories.ts';
-import { AFTER_EVENTS, started, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import { createLog } from '../../support/domain/histories.ts';
+import {
+  AFTER_EVENTS,
+  started,
+  TRANSFER_EVENTS,
+  transferCreated,
+} from '../../support/domain/samples.ts';
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519');
 const ORIGIN = 'waybill/test';

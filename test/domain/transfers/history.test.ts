@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { type AsOf, eventsUntil, stateAsOf } from '../../../src/domain/transfers/history.ts';
-import { T1, T2, transferCreated } from '../../support/samples.ts';
+import { T1, T2, transferCreated } from '../../support/domain/samples.ts';
 
 const CREATED = { type: 'transfer.created', data: transferCreated() };
 const ADMITTED = { type: 'transfer.queued', data: { reason: 'admitted' } };

@@ -14,7 +14,7 @@ import type {
   TransferFacts,
   TransferState,
 } from '../../../src/domain/transfers/transfer.ts';
-import { outcomeOf, specify, stateAfter } from '../../support/decider.ts';
+import { outcomeOf, specify, stateAfter } from '../../support/domain/decider.ts';
 import {
   FIGURES,
   started,
@@ -24,7 +24,7 @@ import {
   TRANSFER_EVENTS,
   transferCreated,
   VERIFICATION,
-} from '../../support/samples.ts';
+} from '../../support/domain/samples.ts';
 
 const given = specify(transferDecider);
 const TERMINAL = ['transfer.completed', 'transfer.failed', 'transfer.cancelled'];

@@ -4,11 +4,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { newHostKey } from '../../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
-import { type Answer, type Ask, startApi, type TestApi } from '../../support/api.ts';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES, type TestEndpoint } from '../../support/endpoints.ts';
-import { freePort } from '../../support/free-port.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { newEncryptedKey } from '../../support/ssh-keys.ts';
+import {
+  ENDPOINT_KINDS,
+  ENDPOINT_NAMES,
+  type TestEndpoint,
+} from '../../support/file-servers/endpoints.ts';
+import { newEncryptedKey } from '../../support/file-servers/sftp/keys.ts';
+import { type Answer, type Ask, startApi, type TestApi } from '../../support/http/api.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 
 const CANARY = 'canary-5f1d0c';
 const SFTP = { protocol: 'sftp', host: 'files.example.com', username: 'me', password: CANARY };

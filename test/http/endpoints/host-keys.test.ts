@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createMetrics } from '../../../src/metrics.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { CLI_TIMEOUT_MS, createCli } from '../../support/cli.ts';
-import { configureSftp, submit, untilStatus } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../../support/roles.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../support/file-servers/sftp/server.ts';
+import { startApi, type TestApi } from '../../support/http/api.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../../support/service/cli.ts';
+import { configureSftp, submit, untilStatus } from '../../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../../support/service/roles.ts';
 
 const whyNot = await whyNoSftpServer();
 

@@ -8,8 +8,8 @@ import {
 } from '../../../src/domain/endpoints/endpoint.ts';
 import type { NewEvent } from '../../../src/domain/events/event.ts';
 import { matchEndpoint, parseTransferUri } from '../../../src/domain/uri.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { startApi, type TestApi } from '../../support/http/api.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 
 interface Recorded {
   name: string;

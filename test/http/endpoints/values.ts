@@ -1,12 +1,16 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { VIA_TYPES } from '../../../src/domain/endpoints/via.ts';
 import { protocolOf } from '../../../src/domain/protocols/index.ts';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { ENDPOINT_KINDS, type EndpointName, type TestEndpoint } from '../../support/endpoints.ts';
-import { untilStatus } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
+import {
+  ENDPOINT_KINDS,
+  type EndpointName,
+  type TestEndpoint,
+} from '../../support/file-servers/endpoints.ts';
+import { startApi, type TestApi } from '../../support/http/api.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { untilStatus } from '../../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
 
 // Only a net: hundreds of endpoints, each with an examination and a transfer, whose waits fail
 // earlier.

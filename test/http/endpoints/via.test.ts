@@ -1,12 +1,16 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startApi, type TestApi } from '../../support/api.ts';
-import { freePort } from '../../support/free-port.ts';
-import { submit, untilStatus } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { startRoles } from '../../support/roles.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../support/file-servers/sftp/server.ts';
+import { startApi, type TestApi } from '../../support/http/api.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { submit, untilStatus } from '../../support/service/installation.ts';
+import { startRoles } from '../../support/service/roles.ts';
 
 const whyNot = await whyNoSftpServer();
 const CANARY = 'canary-of-a-hop';

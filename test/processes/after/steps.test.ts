@@ -10,9 +10,13 @@ import type { MarkerEvent } from '../../../src/domain/transfers/after.ts';
 import { type Completed, writeMarker } from '../../../src/processes/after/steps.ts';
 import type { ConfiguredEndpoint } from '../../../src/projections/catalog/queries.ts';
 import { endpointOn } from '../../adapters/files/sftp/sftp-endpoint.ts';
-import { startScriptedFtpsServer } from '../../support/scripted-ftps-server.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
+import { startScriptedFtpsServer } from '../../support/file-servers/ftps/scripted-server.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
 
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;

@@ -6,13 +6,13 @@ import type { Room } from '../../../src/processes/after/places.ts';
 import { claimSteps, releaseSteps, renewClaims } from '../../../src/processes/after/table.ts';
 import { holdSignIn } from '../../../src/processes/endpoints/sign-in-holds.ts';
 import { findEndpoint } from '../../../src/projections/catalog/queries.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 
 const ROOM: Room = { answering: 16, unproven: 16, unread: 16, endpoints: [] };
 const MANY = 100_000;

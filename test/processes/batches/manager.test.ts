@@ -34,14 +34,14 @@ import {
 } from '../../../src/projections/read-models.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { prepareBatch } from '../../../src/projections/save-batch.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -8,17 +8,17 @@ import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
 import { dispatchConsumer, rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
 import type { Claim } from '../../../src/processes/dispatch/job-table/leases.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
+import { VERIFICATION } from '../../support/domain/samples.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { startDispatch } from '../../support/roles.ts';
-import { VERIFICATION } from '../../support/samples.ts';
-import { storyOf, until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { startDispatch } from '../../support/service/roles.ts';
+import { storyOf, until } from '../../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -6,16 +6,16 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../../src/commands/endpoints.ts';
 import { parseConfig } from '../../../src/config.ts';
 import { openInstallation } from '../../../src/installation.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { startRoles } from '../../support/roles.ts';
-import { storyOf, until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { startRoles } from '../../support/service/roles.ts';
+import { storyOf, until } from '../../support/service/transfers.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { claimTransfers } from '../../../src/processes/dispatch/claims.ts';
 import { type Service, startService } from '../../../src/service.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
 
 const MOVING = 100;
 const LIMIT = 50;

@@ -4,14 +4,14 @@ import { newId } from '../../../src/domain/ids.ts';
 import type { TransferEvent } from '../../../src/domain/transfers/transfer.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { PRIORITY_OFFSET_MS } from '../../../src/processes/dispatch/decide.ts';
+import { T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
+import { holdRows } from '../../support/postgres/row-locks.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { holdRows } from '../../support/row-locks.ts';
-import { T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
-import { until } from '../../support/transfers.ts';
+} from '../../support/postgres/test-database.ts';
+import { until } from '../../support/service/transfers.ts';
 
 const HOUR_MS = 3_600_000;
 

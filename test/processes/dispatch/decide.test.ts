@@ -6,7 +6,13 @@ import {
   type PlacedEvent,
   splitEnded,
 } from '../../../src/processes/dispatch/decide.ts';
-import { AFTER_EVENTS, T1, T2, TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+import {
+  AFTER_EVENTS,
+  T1,
+  T2,
+  TRANSFER_EVENTS,
+  transferCreated,
+} from '../../support/domain/samples.ts';
 
 const ID = 'txr_1';
 const created: TransferEvent = {

@@ -3,14 +3,14 @@ import { acceptHostKey, pauseEndpoint, removeEndpoint } from '../../../src/comma
 import { PRIORITIES } from '../../../src/domain/transfers/transfer.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 
 describeWithPostgres('the queueEstimate of a new transfer', () => {
   let installation: TestInstallation;

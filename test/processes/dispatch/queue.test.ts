@@ -10,15 +10,15 @@ import { transferRequest } from '../../../src/contract/transfers/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import type { Transfer } from '../../../src/domain/transfers/transfer.ts';
 import { type Service, startService } from '../../../src/service.ts';
+import { type SftpServer, startSftpServer } from '../../support/file-servers/sftp/server.ts';
 import {
   CAUSE,
   configureSftp,
   openTestInstallation,
   type TestInstallation,
   untilStatus,
-} from '../../support/installation.ts';
-import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
-import { describeTransfers, historyOf, until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { describeTransfers, historyOf, until } from '../../support/service/transfers.ts';
 
 const FILE_BYTES = 10_000;
 const MOVERS = 2;

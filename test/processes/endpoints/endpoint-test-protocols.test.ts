@@ -8,14 +8,14 @@ import { TRANSFER_ERRORS, type TransferErrorCode } from '../../../src/domain/tra
 import { type EndpointTest, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
 import { accessOf } from '../../../src/processes/endpoints/open-endpoint.ts';
 import { startRelay } from '../../adapters/files/azure/relay.ts';
-import { createCertificates } from '../../support/certificates.ts';
-import { debianPackages } from '../../support/debian.ts';
 import {
   ENDPOINT_KINDS,
   ENDPOINT_NAMES,
   type EndpointName,
   type TestEndpoint,
-} from '../../support/endpoints.ts';
+} from '../../support/file-servers/endpoints.ts';
+import { createCertificates } from '../../support/network/certificates.ts';
+import { debianPackages } from '../../support/programs/debian.ts';
 
 const STEPS = ['resolve', 'connect', 'sign_in', 'list', 'write', 'rename', 'read', 'remove'];
 const MAKE_THE_FOLDER = "Create the folder on the server, or correct the endpoint's `base_path`.";

@@ -7,14 +7,14 @@ import {
   type StepResult,
   testEndpoint,
 } from '../../../src/processes/endpoints/endpoint-test.ts';
-import { freePort } from '../../support/free-port.ts';
 import {
   type SftpServer,
   type SftpServerOptions,
   startSftpServer,
   whyNoSftpServer,
-} from '../../support/sftp-server.ts';
-import { startTcpProxy } from '../../support/tcp-proxy.ts';
+} from '../../support/file-servers/sftp/server.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
 
 const reason = await whyNoSftpServer();
 const STEPS = ['resolve', 'connect', 'sign_in', 'list', 'write', 'rename', 'read', 'remove'];

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
 import { createEndpointPool, type EndpointPool } from '../../../src/processes/endpoints/pool.ts';
-import { endpointConfigured, sftpSettings } from '../../support/samples.ts';
+import { endpointConfigured, sftpSettings } from '../../support/domain/samples.ts';
 
 const never = new AbortController().signal;
 const CONNECT_MS = 300;

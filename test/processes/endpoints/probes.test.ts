@@ -18,9 +18,14 @@ import {
   LOST_AFTER,
 } from '../../../src/processes/endpoints/connectivity.ts';
 import { type ProbeTimes, runProbes } from '../../../src/processes/endpoints/probes.ts';
-import { ABSENT_SERVER } from '../../support/absent-server.ts';
-import { startBehindProxy } from '../../support/behind-proxy.ts';
-import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../../support/endpoints.ts';
+import { startBehindProxy } from '../../support/file-servers/behind-proxy.ts';
+import { ENDPOINT_KINDS, ENDPOINT_NAMES } from '../../support/file-servers/endpoints.ts';
+import { ABSENT_SERVER } from '../../support/file-servers/sftp/absent-server.ts';
+import { type SftpServer, startSftpServer } from '../../support/file-servers/sftp/server.ts';
+import { startSshSignInServer } from '../../support/file-servers/sftp/sign-in-server.ts';
+import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -29,16 +34,11 @@ import {
   submit,
   type TestInstallation,
   untilStatus,
-} from '../../support/installation.ts';
-import { LONG } from '../../support/long.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { MOVING, type RunningRoles, startRoles } from '../../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
-import { startSshSignInServer } from '../../support/ssh-sign-in-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
-import { describeTransfers, until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook } from '../../support/webhooks.ts';
+} from '../../support/service/installation.ts';
+import { MOVING, type RunningRoles, startRoles } from '../../support/service/roles.ts';
+import { describeTransfers, until } from '../../support/service/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhooks/receiver.ts';
+import { addWebhook } from '../../support/webhooks/webhooks.ts';
 
 const HOST_KEY = `SHA256:${'A'.repeat(43)}`;
 const OFTEN: ProbeTimes = { everyMs: 50, timeLimitMs: 15_000 };

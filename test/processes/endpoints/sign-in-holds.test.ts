@@ -1,17 +1,20 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type SftpServer, startSftpServer } from '../../support/file-servers/sftp/server.ts';
+import {
+  type SshSignInServer,
+  startSshSignInServer,
+} from '../../support/file-servers/sftp/sign-in-server.ts';
 import {
   configureSftp,
   openTestInstallation,
   submit,
   type TestInstallation,
   untilStatus,
-} from '../../support/installation.ts';
-import { type RunningRoles, startRoles } from '../../support/roles.ts';
-import { type SftpServer, startSftpServer } from '../../support/sftp-server.ts';
-import { type SshSignInServer, startSshSignInServer } from '../../support/ssh-sign-in-server.ts';
-import { describeTransfers } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../../support/service/roles.ts';
+import { describeTransfers } from '../../support/service/transfers.ts';
 
 await describeTransfers('an endpoint that rejected a sign-in', () => {
   let installation: TestInstallation;

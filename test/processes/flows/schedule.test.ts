@@ -3,8 +3,8 @@ import { flowDecider } from '../../../src/domain/flows/decider.ts';
 import type { Flow, FlowEvent } from '../../../src/domain/flows/flow.ts';
 import { dueAt, nextTurn, type Turn } from '../../../src/processes/flows/schedule.ts';
 import type { Look } from '../../../src/processes/flows/table.ts';
-import { stateAfter } from '../../support/decider.ts';
-import { flowCreated, T0 } from '../../support/samples.ts';
+import { stateAfter } from '../../support/domain/decider.ts';
+import { flowCreated, T0 } from '../../support/domain/samples.ts';
 
 const MINUTE = 60_000;
 const CREATED = Date.parse(T0);

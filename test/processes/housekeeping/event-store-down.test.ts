@@ -3,9 +3,12 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { PROJECTIONS, projectionConsumer } from '../../../src/projections/read-models.ts';
 import { isCaughtUp } from '../../../src/projections/read-to-end.ts';
 import { startService } from '../../../src/service.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 
 const catalog = projectionConsumer(PROJECTIONS.catalog);
 

@@ -20,13 +20,13 @@ import {
   prepareReadModels,
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
-import { ABSENT_SERVER } from '../../support/absent-server.ts';
+import { ABSENT_SERVER } from '../../support/file-servers/sftp/absent-server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   configureSftp,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 
 describeWithPostgres('a round of housekeeping', () => {
   let installation: TestInstallation;

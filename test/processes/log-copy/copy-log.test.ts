@@ -6,10 +6,13 @@ import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
-import { CLI_TIMEOUT_MS, createCli } from '../../support/cli.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../../support/service/cli.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 import { writeSmallLog } from '../verification/tamper/small-log.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });

@@ -9,15 +9,18 @@ import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { followCopy } from '../../../src/processes/log-copy/follow-copy.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle, lockOf } from '../../../src/projections/consumer.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 
 describeWithPostgres('an installation that moves to the copy of its log', () => {
   let before: TestInstallation;

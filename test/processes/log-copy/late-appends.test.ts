@@ -12,9 +12,12 @@ import { followCopy } from '../../../src/processes/log-copy/follow-copy.ts';
 import { RUNNING_SERVICES } from '../../../src/processes/log-copy/running-services.ts';
 import { startService } from '../../../src/service.ts';
 import { event } from '../../adapters/event-store/events.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 
 const LONG_FROZEN_MS = 16_000;
 

@@ -10,9 +10,12 @@ import { followCopy } from '../../../src/processes/log-copy/follow-copy.ts';
 import { RUNNING_SERVICES, WAITS } from '../../../src/processes/log-copy/running-services.ts';
 import { type Service, startService } from '../../../src/service.ts';
 import { createStartUp } from '../../../src/start-up.ts';
-import { type FakeEventStoreDb, startFakeEventStoreDb } from '../../support/fake-eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 
 describeWithPostgres('a service while the log moves to the other engine', () => {
   let operator: TestInstallation;

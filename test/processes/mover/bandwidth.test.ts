@@ -8,15 +8,15 @@ import {
   createBandwidthLimits,
 } from '../../../src/processes/mover/bandwidth.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../../src/projections/catalog/queries.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { type RunningRoles, startDispatch } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
+} from '../../support/service/installation.ts';
+import { type RunningRoles, startDispatch } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
 
 const LIMIT = 600_000;
 

@@ -6,8 +6,8 @@ import { newId } from '../../../src/domain/ids.ts';
 import type { SettingsFor } from '../../../src/domain/protocols/index.ts';
 import { createEndpointPool } from '../../../src/processes/endpoints/pool.ts';
 import { cleanUp } from '../../../src/processes/mover/cleanup.ts';
-import { configureEndpoint, openTestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { configureEndpoint, openTestInstallation } from '../../support/service/installation.ts';
 
 describeWithPostgres('clean-ups at a server that does not answer', () => {
   it('delay those at other servers by one try', async () => {

@@ -11,22 +11,22 @@ import {
   runProjectionTasks,
   type TaskKind,
 } from '../../../src/processes/projections/tasks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { longUnless } from '../../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { longUnless } from '../../support/long.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 import {
   type RunningRoles,
   type SpawnedService,
   spawnService,
   startDispatch,
-} from '../../support/roles.ts';
-import { storyOf, until } from '../../support/transfers.ts';
+} from '../../support/service/roles.ts';
+import { storyOf, until } from '../../support/service/transfers.ts';
 
 const ENDPOINT = {
   name: 'files',

@@ -8,9 +8,13 @@ import { openInstallation } from '../../../src/installation.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
 import { type Service, startService } from '../../../src/service.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { type GivenEvent, replaceLog } from '../../support/replace-log.ts';
+import { type GivenEvent, replaceLog } from '../../support/event-store/replace-log.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
 
 /**
  * What `waybill audit export` printed in the last version without a tree: two transfers that

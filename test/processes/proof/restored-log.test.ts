@@ -11,9 +11,13 @@ import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { appendTransfer } from '../../support/webhooks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
+import { appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 const ROLES = ['api', 'projector'] as const;
 const NAMES = Object.keys(PROJECTIONS) as ProjectionName[];

@@ -15,9 +15,16 @@ import { runSigner, type SignerStatus, signIfNeeded } from '../../../src/process
 import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
 import { readToEnd } from '../../../src/projections/read-to-end.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
-import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import {
+  describeOnEventStoreDb,
+  type EventStoreServer,
+} from '../../support/event-store/eventstoredb.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
 
 describeWithPostgres('the signer of checkpoints on the embedded log', () => {
   signerTests(() => openTestInstallation());

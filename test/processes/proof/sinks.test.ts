@@ -13,15 +13,15 @@ import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
-import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/endpoints.ts';
+import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { appendTransfer } from '../../support/webhooks.ts';
+} from '../../support/service/installation.ts';
+import { appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 /** A witness as tlog-witness describes it, without its own signatures. */
 async function startWitness() {

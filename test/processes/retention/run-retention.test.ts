@@ -35,17 +35,17 @@ import { readLog } from '../../../src/projections/read-log.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
-import { createCli } from '../../support/cli.ts';
-import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
+import { describeOnEventStoreDb } from '../../support/event-store/eventstoredb.ts';
+import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { createCli } from '../../support/service/cli.ts';
 import {
   CAUSE,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { createTestDatabase, describeWithPostgres } from '../../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
-import { appendEvents } from '../../support/webhooks.ts';
+} from '../../support/service/installation.ts';
+import { appendEvents } from '../../support/webhooks/webhooks.ts';
 import { type SmallLog, writeSmallLog } from '../verification/tamper/small-log.ts';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });

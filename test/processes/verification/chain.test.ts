@@ -3,7 +3,7 @@ import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { eventHash } from '../../../src/domain/events/event-hash.ts';
 import { schemaVersion } from '../../../src/domain/events/upcast.ts';
 import { createChainVerifier } from '../../../src/processes/verification/chain.ts';
-import { batchCreated, keyCreated, T2, transferCreated } from '../../support/samples.ts';
+import { batchCreated, keyCreated, T2, transferCreated } from '../../support/domain/samples.ts';
 
 const DATA: Record<string, object> = {
   'transfer.created': transferCreated({ transfer_id: 'txr_a' }),

@@ -7,7 +7,7 @@ import {
   type LoggedLeaf,
 } from '../../../src/processes/verification/compare-trees.ts';
 import type { StoredLeaf } from '../../../src/projections/proof/leaves.ts';
-import { LONG } from '../../support/long.ts';
+import { LONG } from '../../support/run/long.ts';
 
 /** An event of a log of letters: its stream, its revision and its content. */
 type Letter = `${string}${number}${string}`;

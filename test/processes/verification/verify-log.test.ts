@@ -15,8 +15,8 @@ import {
   verifyLog,
 } from '../../../src/processes/verification/verify-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
-import { CAUSE, submit } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { CAUSE, submit } from '../../support/service/installation.ts';
 import { openEmbedded, type Tampered } from './tamper/engines.ts';
 import { writeSmallLog } from './tamper/small-log.ts';
 

@@ -11,16 +11,20 @@ import {
   retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
 import { getDelivery } from '../../../src/processes/webhooks/delivery-table/read.ts';
-import { createCertificates } from '../../support/certificates.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { until } from '../../support/transfers.ts';
+import { createCertificates } from '../../support/network/certificates.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
 import {
   type Behaviour,
   startWebhookReceiver,
   type WebhookReceiver,
-} from '../../support/webhook-receiver.ts';
-import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+} from '../../support/webhooks/receiver.ts';
+import { addWebhook, appendTransfer, runOutbox } from '../../support/webhooks/webhooks.ts';
 
 const MINUTE = 60_000;
 /** How long a test waits for a receiver that never answers. */

@@ -19,17 +19,21 @@ import {
   listDeliveries,
 } from '../../../src/processes/webhooks/delivery-table/read.ts';
 import { replay, runReplays } from '../../../src/processes/webhooks/replays.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { holdRows } from '../../support/row-locks.ts';
-import { until } from '../../support/transfers.ts';
+import { holdRows } from '../../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
 import {
   addDeliveries,
   addWebhook,
   appendEvents,
   appendTransfer,
   runOutbox,
-} from '../../support/webhooks.ts';
+} from '../../support/webhooks/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
-import { describeOnEventStoreDb } from '../../support/eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { startRoles } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
+import { describeOnEventStoreDb } from '../../support/event-store/eventstoredb.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
+import { startRoles } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhooks/receiver.ts';
+import { addWebhook, appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 const TRANSFERS = 50;
 

@@ -16,12 +16,17 @@ import { type Consumer, runConsumer } from '../../../src/projections/consumer.ts
 import { readToEnd } from '../../../src/projections/read-to-end.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { prepareBatch } from '../../../src/projections/save-batch.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { TRANSFER_EVENTS } from '../../support/samples.ts';
-import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+import { TRANSFER_EVENTS } from '../../support/domain/samples.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
+import { until } from '../../support/service/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhooks/receiver.ts';
+import {
+  addWebhook,
+  appendEvents,
+  appendTransfer,
+  runOutbox,
+} from '../../support/webhooks/webhooks.ts';
 
 describeWithPostgres('first attempts', () => {
   let installation: TestInstallation;

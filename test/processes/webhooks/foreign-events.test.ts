@@ -3,12 +3,15 @@ import { projectionStatus } from '../../../src/processes/projections/status.ts';
 import { rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
-import { describeOnEventStoreDb, type EventStoreServer } from '../../support/eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { startRoles } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
+import {
+  describeOnEventStoreDb,
+  type EventStoreServer,
+} from '../../support/event-store/eventstoredb.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
+import { startRoles } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhooks/receiver.ts';
+import { addWebhook, appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 describeOnEventStoreDb('the end of a log that others write to', (start) => {
   const closers: (() => unknown)[] = [];

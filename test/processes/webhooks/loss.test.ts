@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { longUnless } from '../../support/long.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { until } from '../../support/transfers.ts';
-import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
-import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { longUnless } from '../../support/run/long.ts';
+import { until } from '../../support/service/transfers.ts';
+import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhooks/processes.ts';
+import { addWebhook, appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 const DELIVERIES = [1_000, 10_000];
 /** After each of three kills, as docs/operators.md promises, however many wait. */

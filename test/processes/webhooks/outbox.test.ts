@@ -12,8 +12,6 @@ import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/deliver
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
 import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
-import { CAUSE, openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
 import {
   AFTER_EVENTS,
   batchCompleted,
@@ -26,8 +24,19 @@ import {
   T1,
   TRANSFER_EVENTS,
   transferCreated,
-} from '../../support/samples.ts';
-import { addWebhook, appendEvents, appendTransfer, runOutbox } from '../../support/webhooks.ts';
+} from '../../support/domain/samples.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
+import {
+  addWebhook,
+  appendEvents,
+  appendTransfer,
+  runOutbox,
+} from '../../support/webhooks/webhooks.ts';
 
 const URL = 'https://receiver.example/hook';
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../../src/domain/ids.ts';
 import { replay } from '../../../src/processes/webhooks/replays.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { until } from '../../support/transfers.ts';
-import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
-import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { until } from '../../support/service/transfers.ts';
+import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhooks/processes.ts';
+import { addWebhook, appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 const TRANSFERS = 2_000;
 /** In the third batch of the replay, or after it. */

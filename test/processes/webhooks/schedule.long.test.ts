@@ -1,12 +1,12 @@
 import { afterAll, expect, it } from 'vitest';
 import { ping } from '../../../src/processes/webhooks/deliveries.ts';
 import { getDelivery } from '../../../src/processes/webhooks/delivery-table/read.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { type RunningRoles, startRoles } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
-import { type Behaviour, startWebhookReceiver } from '../../support/webhook-receiver.ts';
-import { addWebhook } from '../../support/webhooks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
+import { type RunningRoles, startRoles } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
+import { type Behaviour, startWebhookReceiver } from '../../support/webhooks/receiver.ts';
+import { addWebhook } from '../../support/webhooks/webhooks.ts';
 
 const SECONDS = 1_000;
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
-import { CAUSE } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import type { SpawnedService } from '../../support/roles.ts';
-import { until } from '../../support/transfers.ts';
-import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhook-processes.ts';
-import { addWebhook, appendTransfer } from '../../support/webhooks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { CAUSE } from '../../support/service/installation.ts';
+import type { SpawnedService } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
+import { openWebhookProcesses, type WebhookProcesses } from '../../support/webhooks/processes.ts';
+import { addWebhook, appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 const WEBHOOKS = 4;
 const ROUND = 200;

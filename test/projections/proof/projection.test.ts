@@ -17,12 +17,12 @@ import {
   rootAt,
 } from '../../../src/projections/proof/tiles.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
-import { createLog } from '../../support/histories.ts';
+import { createLog } from '../../support/domain/histories.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
+} from '../../support/postgres/test-database.ts';
 
 const hex = (hash: Hash) => Buffer.from(hash).toString('hex');
 

@@ -6,14 +6,14 @@ import { type Installation, openInstallation } from '../../../src/installation.t
 import { lockOf } from '../../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../../src/projections/read-models.ts';
 import { type Service, startService } from '../../../src/service.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
+} from '../../support/service/installation.ts';
 
 interface Checks {
   checks: Record<string, { ok: boolean; detail: string }>;

@@ -19,14 +19,14 @@ import type { RebuildProgress } from '../../../src/projections/rebuild/shadow.ts
 import { createTransferSearch } from '../../../src/projections/search/projection.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
+import { holdRows } from '../../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { holdRows } from '../../support/row-locks.ts';
+} from '../../support/service/installation.ts';
 
 describeWithPostgres('rebuilding a projection', () => {
   let installation: TestInstallation;

@@ -17,13 +17,13 @@ import { listsOf } from '../../../src/projections/search/trigrams.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { transfersProjection } from '../../../src/projections/transfers/projection.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
-import { createLog } from '../../support/histories.ts';
+import { createLog } from '../../support/domain/histories.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+} from '../../support/postgres/test-database.ts';
 
 const COUNT = 2_600;
 /** Small, so that accounts have many segments. More than FEW transfers pass most filters. */

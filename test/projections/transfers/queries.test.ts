@@ -20,13 +20,13 @@ import { listByDestination } from '../../../src/projections/transfers/destinatio
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { transfersProjection } from '../../../src/projections/transfers/projection.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
-import { createLog } from '../../support/histories.ts';
+import { createLog } from '../../support/domain/histories.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../../support/samples.ts';
+} from '../../support/postgres/test-database.ts';
 
 const START = Date.parse('2026-03-01T00:00:00.000Z');
 const HOUR_MS = 3_600_000;

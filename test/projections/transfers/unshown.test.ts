@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newestUnshown, unshownTransfers } from '../../../src/projections/transfers/unshown.ts';
-import { openTestInstallation, type TestInstallation } from '../../support/installation.ts';
-import { describeWithPostgres } from '../../support/postgres.ts';
-import { transferCreated } from '../../support/samples.ts';
+import { transferCreated } from '../../support/domain/samples.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 
 /** More than a request looks at. */
 const OTHER_EVENTS = 5_000;

@@ -1,10 +1,10 @@
 import { urlOf } from '../../api/client.ts';
 import type { AuditItem } from '../../api/operations.ts';
-import { CloseButton } from '../../components/dialog.tsx';
-import { DialogButton } from '../../components/dialog-button.tsx';
-import { Facts } from '../../components/facts.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
+import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Facts } from '../../components/values/facts.tsx';
+import { Time } from '../../components/values/time.tsx';
 import { useSession } from '../../session.tsx';
 import { ADDRESS } from './filters.tsx';
 

@@ -2,8 +2,8 @@ import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
 import type { AuditEventType, AuditKind } from '../../api/operations.ts';
-import { DayField } from '../../components/day-field.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { DayField } from '../../components/forms/day-field.tsx';
+import { SearchField } from '../../components/forms/search-field.tsx';
 
 export const ADDRESS = '/console/audit';
 

@@ -1,11 +1,11 @@
 import { useLocation } from 'preact-iso/router';
 import { call, saveCsv } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ActionButton } from '../../components/action-button.tsx';
-import { Empty } from '../../components/empty.tsx';
-import { Page } from '../../components/page.tsx';
-import { COUNTED_TO, Pager } from '../../components/pager.tsx';
-import { LoadState } from '../../components/problem.tsx';
+import { ActionButton } from '../../components/dialogs/action-button.tsx';
+import { Empty } from '../../components/feedback/empty.tsx';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { Page } from '../../components/layout/page.tsx';
+import { COUNTED_TO, Pager } from '../../components/tables/pager.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS, Filters, readFilter } from './filters.tsx';
 

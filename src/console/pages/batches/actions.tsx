@@ -1,11 +1,11 @@
 import { useMemo } from 'preact/hooks';
 import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Batch } from '../../api/operations.ts';
-import { ActionButton } from '../../components/action-button.tsx';
-import { ConfirmButton } from '../../components/confirm.tsx';
-import { useToast } from '../../components/toast.tsx';
-import { many } from '../../components/units.ts';
-import { useOpen } from '../../components/use-open.ts';
+import { ActionButton } from '../../components/dialogs/action-button.tsx';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { useToast } from '../../components/feedback/toast.tsx';
+import { useOpen } from '../../components/layout/use-open.ts';
+import { many } from '../../components/values/units.ts';
 import { May } from '../../session.tsx';
 
 interface ActionsProps {

@@ -1,8 +1,8 @@
 import { call } from '../../api/client.ts';
 import type { RejectedItem, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { LoadState } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { Reason } from '../transfers/reason.tsx';
 

@@ -1,9 +1,9 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Priority } from '../../api/operations.ts';
-import { CloseButton } from '../../components/dialog.tsx';
-import { Field } from '../../components/field.tsx';
-import { Form } from '../../components/form.tsx';
+import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { Field } from '../../components/forms/field.tsx';
+import { Form } from '../../components/forms/form.tsx';
 import {
   AFTER_FIELDS,
   AfterFields,

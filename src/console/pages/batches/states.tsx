@@ -1,6 +1,6 @@
 import type { Batch } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
-import { many } from '../../components/units.ts';
+import { Status, type Tone } from '../../components/values/status.tsx';
+import { many } from '../../components/values/units.ts';
 import { useOverview } from '../../overview.tsx';
 
 const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {

@@ -1,11 +1,11 @@
 import { call } from '../../api/client.ts';
 import type { LogCheckpointSink } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Empty } from '../../components/empty.tsx';
-import { LoadState } from '../../components/problem.tsx';
-import { Status, type Tone } from '../../components/status.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
+import { Empty } from '../../components/feedback/empty.tsx';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
+import { Time } from '../../components/values/time.tsx';
 
 const LOOK_MS = 5_000;
 

@@ -1,6 +1,6 @@
 import type { Bandwidth, Endpoint } from '../../api/operations.ts';
-import { Facts } from '../../components/facts.tsx';
-import { bytes } from '../../components/units.ts';
+import { Facts } from '../../components/values/facts.tsx';
+import { bytes } from '../../components/values/units.ts';
 
 const DAYS_IN_WEEK = 7;
 

@@ -1,5 +1,5 @@
 import type { Bandwidth } from '../../api/operations.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 
 const WINDOW = { days: 'Days', from: 'From', to: 'To', time_zone: 'Time zone' } as const;
 const PLACEHOLDERS = {

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 import { PROTOCOLS, type Protocol, type SignIn } from './fields.ts';
 
 interface CredentialsProps {

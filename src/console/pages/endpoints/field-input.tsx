@@ -1,5 +1,5 @@
 import type { EndpointField } from '../../api/protocols.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 
 interface FieldInputProps {
   field: EndpointField;

@@ -1,5 +1,5 @@
 import type { AcceptedHostKey, AnnouncedHostKey, Endpoint } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
 
 /** As for API keys. */
 const EXPIRING_SOON_MS = 7 * 86_400_000;

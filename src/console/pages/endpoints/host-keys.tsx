@@ -1,6 +1,6 @@
 import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
-import { ConfirmButton } from '../../components/confirm.tsx';
-import { Time } from '../../components/time.tsx';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { hostKeysOf, newHostKeysOf } from './health.tsx';
 

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
-import { ConfirmButton } from '../../components/confirm.tsx';
-import { MarkedText } from '../../components/marked-text.tsx';
-import { Status } from '../../components/status.tsx';
-import { speed } from '../../components/units.ts';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { MarkedText } from '../../components/values/marked-text.tsx';
+import { Status } from '../../components/values/status.tsx';
+import { speed } from '../../components/values/units.ts';
 import { May } from '../../session.tsx';
 import type { EndpointTest, TestStep } from './use-endpoint-test.ts';
 

@@ -1,10 +1,10 @@
 import { call, urlOf } from '../../api/client.ts';
 import type { Endpoint, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { LoadState } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { bytes } from '../../components/units.ts';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Time } from '../../components/values/time.tsx';
+import { bytes } from '../../components/values/units.ts';
 import { useSession } from '../../session.tsx';
 import { FILE } from '../transfers/columns.tsx';
 import { TransferState } from '../transfers/states.tsx';

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Endpoint, EndpointVia } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 import { PROTOCOLS, type Protocol, type Values } from './fields.ts';
 import { HostKeys } from './host-keys.tsx';
 

@@ -1,9 +1,9 @@
 import { call } from '../../api/client.ts';
 import type { Flow } from '../../api/operations.ts';
-import { ActionButton } from '../../components/action-button.tsx';
-import { ConfirmButton } from '../../components/confirm.tsx';
-import { useToast } from '../../components/toast.tsx';
-import { useOpen } from '../../components/use-open.ts';
+import { ActionButton } from '../../components/dialogs/action-button.tsx';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { useToast } from '../../components/feedback/toast.tsx';
+import { useOpen } from '../../components/layout/use-open.ts';
 import { May } from '../../session.tsx';
 
 interface ActionsProps {

@@ -1,6 +1,6 @@
 import type { RunAnswer } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
-import { type Column, Table } from '../../components/table.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
 
 /** The answer to a dry run. */
 export type DryRun = Required<Omit<RunAnswer, 'id' | 'status'>>;

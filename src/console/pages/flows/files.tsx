@@ -1,11 +1,11 @@
 import { call } from '../../api/client.ts';
 import type { FlowFile } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { LoadState } from '../../components/problem.tsx';
-import { Status } from '../../components/status.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { many } from '../../components/units.ts';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Status } from '../../components/values/status.tsx';
+import { Time } from '../../components/values/time.tsx';
+import { many } from '../../components/values/units.ts';
 import { TransferState } from '../transfers/states.tsx';
 import { readable } from '../transfers/uri.tsx';
 

@@ -1,8 +1,8 @@
 import type { Flow, FlowRun } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
-import { Strip } from '../../components/strip.tsx';
-import { distance } from '../../components/time.tsx';
-import { many } from '../../components/units.ts';
+import { Strip } from '../../components/charts/strip.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
+import { distance } from '../../components/values/time.tsx';
+import { many } from '../../components/values/units.ts';
 
 const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   requested: { label: 'Requested', tone: 'neutral' },

@@ -1,5 +1,5 @@
 import { isUnanswered } from '../../api/client.ts';
-import { Status } from '../../components/status.tsx';
+import { Status } from '../../components/values/status.tsx';
 import type { Check, Finding } from './checks.ts';
 
 /** Shows what needs attention, the worst first; if nothing does, says what was checked. */

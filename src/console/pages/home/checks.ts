@@ -6,9 +6,9 @@ import {
   failing,
   slow,
   unreachable,
-} from '../../components/counts.tsx';
-import { distance } from '../../components/time.tsx';
-import { duration, many } from '../../components/units.ts';
+} from '../../components/layout/counts.tsx';
+import { distance } from '../../components/values/time.tsx';
+import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
 import { healthOf, newHostKeysOf } from '../endpoints/health.tsx';
 import type { Filter } from '../transfers/filter.ts';

@@ -1,6 +1,6 @@
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Page } from '../../components/page.tsx';
+import { Page } from '../../components/layout/page.tsx';
 import { type Overview, useOverview, usePart } from '../../overview.tsx';
 import { FirstSteps } from '../transfers/first-steps.tsx';
 import { Attention } from './attention.tsx';

@@ -1,8 +1,8 @@
 import { reasonOf } from '../../api/error-reasons.ts';
 import type { TransferSummary } from '../../api/operations.ts';
-import { MarkedText } from '../../components/marked-text.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { MarkedText } from '../../components/values/marked-text.tsx';
+import { Time } from '../../components/values/time.tsx';
 import { type Overview, type Part, useOverview } from '../../overview.tsx';
 import { useSession } from '../../session.tsx';
 import { StateTiles } from '../transfers/state-tiles.tsx';

@@ -1,9 +1,9 @@
 import { urlOf } from '../../api/client.ts';
 import type { OperationsSeries } from '../../api/operations.ts';
-import { ColumnChart } from '../../components/column-chart.tsx';
-import type { Zone } from '../../components/instants.ts';
-import { useZone } from '../../components/time-zone.tsx';
-import { bytes, speed } from '../../components/units.ts';
+import { ColumnChart } from '../../components/charts/column-chart.tsx';
+import type { Zone } from '../../components/values/instants.ts';
+import { useZone } from '../../components/values/time-zone.tsx';
+import { bytes, speed } from '../../components/values/units.ts';
 
 export type Span = OperationsSeries['data'][number];
 

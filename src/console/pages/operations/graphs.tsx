@@ -2,11 +2,11 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call, urlOf } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { inputTime } from '../../components/instants.ts';
-import { LoadState } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { useZone } from '../../components/time-zone.tsx';
-import { bytes, speed } from '../../components/units.ts';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { inputTime } from '../../components/values/instants.ts';
+import { useZone } from '../../components/values/time-zone.tsx';
+import { bytes, speed } from '../../components/values/units.ts';
 import { errorRate, FIGURES, Graph, percent, type Span } from './graph.tsx';
 
 const LOOK_MS = 30_000;

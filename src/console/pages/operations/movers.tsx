@@ -1,12 +1,12 @@
 import { call } from '../../api/client.ts';
 import type { Movers as MoversNow } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Empty } from '../../components/empty.tsx';
-import { Facts } from '../../components/facts.tsx';
-import { LoadState } from '../../components/problem.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { duration, many, speed } from '../../components/units.ts';
+import { Empty } from '../../components/feedback/empty.tsx';
+import { LoadState } from '../../components/feedback/problem.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Facts } from '../../components/values/facts.tsx';
+import { Time } from '../../components/values/time.tsx';
+import { duration, many, speed } from '../../components/values/units.ts';
 
 const LOOK_MS = 2_000;
 

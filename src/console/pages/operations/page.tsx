@@ -1,4 +1,4 @@
-import { Page } from '../../components/page.tsx';
+import { Page } from '../../components/layout/page.tsx';
 import { Graphs } from './graphs.tsx';
 import { Movers } from './movers.tsx';
 import { Projections } from './projections.tsx';

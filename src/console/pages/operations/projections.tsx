@@ -2,13 +2,13 @@ import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { Projection, ProjectionList, ProjectionTask } from '../../api/operations.ts';
 import { useEvents } from '../../api/use-events.ts';
-import { ActionButton } from '../../components/action-button.tsx';
-import { ConfirmButton } from '../../components/confirm.tsx';
-import { Progress } from '../../components/progress.tsx';
-import { Status } from '../../components/status.tsx';
-import { type Column, Table } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { duration, many } from '../../components/units.ts';
+import { Progress } from '../../components/charts/progress.tsx';
+import { ActionButton } from '../../components/dialogs/action-button.tsx';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { type Column, Table } from '../../components/tables/table.tsx';
+import { Status } from '../../components/values/status.tsx';
+import { Time } from '../../components/values/time.tsx';
+import { duration, many } from '../../components/values/units.ts';
 
 const STATES = {
   running: ['good', 'Running'],

@@ -1,6 +1,6 @@
 import type { SourceAction } from '../../../domain/transfers/after.ts';
 import type { After, AfterRequest, TransferDetail } from '../../api/operations.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 
 /** What to do after a transfer, as the form has it. */
 export interface AfterChoice {

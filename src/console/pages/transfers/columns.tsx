@@ -1,11 +1,11 @@
 import type { LiveTransfer, TransferListItem } from '../../api/operations.ts';
 import { useStored } from '../../api/use-stored.ts';
-import { CloseButton } from '../../components/dialog.tsx';
-import { DialogButton } from '../../components/dialog-button.tsx';
-import { Progress } from '../../components/progress.tsx';
-import type { Column } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { bytes, duration, speed } from '../../components/units.ts';
+import { Progress } from '../../components/charts/progress.tsx';
+import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import type { Column } from '../../components/tables/table.tsx';
+import { Time } from '../../components/values/time.tsx';
+import { bytes, duration, speed } from '../../components/values/units.ts';
 import { Reason } from './reason.tsx';
 import { TransferState } from './states.tsx';
 import { readable } from './uri.tsx';

@@ -1,7 +1,7 @@
-import { Icon } from '../../components/icon.tsx';
-import { inputTime } from '../../components/instants.ts';
-import { useZone } from '../../components/time-zone.tsx';
-import { bytes } from '../../components/units.ts';
+import { Icon } from '../../components/values/icon.tsx';
+import { inputTime } from '../../components/values/instants.ts';
+import { useZone } from '../../components/values/time-zone.tsx';
+import { bytes } from '../../components/values/units.ts';
 import type { FileEntry } from './file-order.ts';
 
 interface FilesProps {

@@ -1,6 +1,6 @@
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Empty } from '../../components/empty.tsx';
+import { Empty } from '../../components/feedback/empty.tsx';
 import { May, useSession } from '../../session.tsx';
 
 /** The first steps in an account without transfers, or an installation without endpoints. */

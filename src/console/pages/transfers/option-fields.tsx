@@ -1,5 +1,5 @@
 import type { TransferDetail } from '../../api/operations.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 
 /** The options as the form has them. */
 export interface Options {

@@ -1,5 +1,5 @@
 import type { Priority } from '../../api/operations.ts';
-import { Field } from '../../components/field.tsx';
+import { Field } from '../../components/forms/field.tsx';
 
 const PRIORITIES: Priority[] = ['low', 'normal', 'high'];
 

@@ -1,5 +1,5 @@
-import { Shares } from '../../components/shares.tsx';
-import { Status, type Tone } from '../../components/status.tsx';
+import { Shares } from '../../components/charts/shares.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
 import { labelOf, STATUSES, type TransferStatus, toneOf } from './states.tsx';
 
 /** A tile has no room for this many in the large font. */

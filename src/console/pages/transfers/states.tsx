@@ -1,5 +1,5 @@
 import type { BulkAction, TransferDetail } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
 
 export type TransferStatus = TransferDetail['status'];
 

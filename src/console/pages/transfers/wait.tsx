@@ -1,5 +1,5 @@
 import type { WaitingFor } from '../../api/operations.ts';
-import { Time } from '../../components/time.tsx';
+import { Time } from '../../components/values/time.tsx';
 
 /** Says why a transfer does not move, and until when if that is known. */
 export function Wait({ for: { message, until } }: { for: WaitingFor }) {

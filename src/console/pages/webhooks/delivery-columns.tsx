@@ -1,8 +1,8 @@
 import type { Delivery } from '../../api/operations.ts';
-import { Strip } from '../../components/strip.tsx';
-import type { Column } from '../../components/table.tsx';
-import { distance, Time } from '../../components/time.tsx';
-import { many } from '../../components/units.ts';
+import { Strip } from '../../components/charts/strip.tsx';
+import type { Column } from '../../components/tables/table.tsx';
+import { distance, Time } from '../../components/values/time.tsx';
+import { many } from '../../components/values/units.ts';
 import { deliveryLabel, deliveryTone } from './delivery-state.tsx';
 
 export const EVENT: Column<Delivery> = {

@@ -1,5 +1,5 @@
 import type { Delivery } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/status.tsx';
+import { Status, type Tone } from '../../components/values/status.tsx';
 
 export type DeliveryStatus = Delivery['status'];
 

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { Webhook } from '../../api/operations.ts';
-import { Choices } from '../../components/choices.tsx';
-import { CloseButton } from '../../components/dialog.tsx';
-import { Field } from '../../components/field.tsx';
-import { Form } from '../../components/form.tsx';
-import { inputTime, instantOf } from '../../components/instants.ts';
-import { ShownOnce } from '../../components/shown-once.tsx';
-import { useZone } from '../../components/time-zone.tsx';
-import { useToast } from '../../components/toast.tsx';
+import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
+import { useToast } from '../../components/feedback/toast.tsx';
+import { Choices } from '../../components/forms/choices.tsx';
+import { Field } from '../../components/forms/field.tsx';
+import { Form } from '../../components/forms/form.tsx';
+import { inputTime, instantOf } from '../../components/values/instants.ts';
+import { useZone } from '../../components/values/time-zone.tsx';
 import { EVENT_TYPES } from './event-types.ts';
 
 interface DialogProps {

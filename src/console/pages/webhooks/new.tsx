@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
-import { Choices } from '../../components/choices.tsx';
-import { CloseButton } from '../../components/dialog.tsx';
-import { Field } from '../../components/field.tsx';
-import { Form } from '../../components/form.tsx';
-import { ShownOnce } from '../../components/shown-once.tsx';
+import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
+import { Choices } from '../../components/forms/choices.tsx';
+import { Field } from '../../components/forms/field.tsx';
+import { Form } from '../../components/forms/form.tsx';
 import { EVENT_TYPES, type EventType } from './event-types.ts';
 
 interface NewWebhookProps {

@@ -1,5 +1,5 @@
 import type { DeliveryDetail } from '../../api/operations.ts';
-import { CopyButton } from '../../components/copy-button.tsx';
+import { CopyButton } from '../../components/values/copy-button.tsx';
 
 /** Shows what the last attempt sent: headers and body, and a command that sends the same. */
 export function Request({ delivery: { request, body } }: { delivery: DeliveryDetail }) {

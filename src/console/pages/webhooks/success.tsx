@@ -1,8 +1,8 @@
 import { call } from '../../api/client.ts';
 import type { Delivery } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Facts } from '../../components/facts.tsx';
-import { Time } from '../../components/time.tsx';
+import { Facts } from '../../components/values/facts.tsx';
+import { Time } from '../../components/values/time.tsx';
 import { DeliveryStrip, lastResponse } from './delivery-columns.tsx';
 
 /** The largest page of the API. */

@@ -6,12 +6,12 @@ import {
 } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import { connect, type Sql } from '../../../../src/adapters/postgres/connect.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../../support/postgres.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/postgres/test-database.ts';
 import { describeEventStore, type Engine } from '../contract.ts';
 import { event } from '../events.ts';
 

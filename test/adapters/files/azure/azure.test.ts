@@ -10,9 +10,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import type { BlocksState } from '../../../../src/adapters/files/azure/blocks.ts';
 import type { DestinationFile, FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
-import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
-import { freePort } from '../../../support/free-port.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+import {
+  type Azurite,
+  shareAzurite,
+  whyNoAzurite,
+} from '../../../support/file-servers/azure/azurite.ts';
+import { freePort } from '../../../support/network/free-port.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 import { startRelay } from './relay.ts';

@@ -1,5 +1,9 @@
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
-import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
+import {
+  type Azurite,
+  shareAzurite,
+  whyNoAzurite,
+} from '../../../support/file-servers/azure/azurite.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 

@@ -4,7 +4,7 @@ import {
 } from '../../../../src/adapters/files/azure/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import type { AzureSettings } from '../../../../src/domain/protocols/azure.ts';
-import type { Azurite } from '../../../support/azurite.ts';
+import type { Azurite } from '../../../support/file-servers/azure/azurite.ts';
 
 export type Given = Partial<Omit<AzureEndpointOptions, 'settings'>> & {
   settings?: Partial<AzureSettings>;

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Transform } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
-import type { ServerCertificate } from '../../../support/certificates.ts';
+import type { ServerCertificate } from '../../../support/network/certificates.ts';
 
 export interface Relay {
   port: number;

@@ -1,13 +1,17 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { type Azurite, shareAzurite, whyNoAzurite } from '../../../support/azurite.ts';
+import {
+  type Azurite,
+  shareAzurite,
+  whyNoAzurite,
+} from '../../../support/file-servers/azure/azurite.ts';
 import {
   createCertificates,
   type ServerCertificate,
   type TestCertificates,
-} from '../../../support/certificates.ts';
-import { debianPackages } from '../../../support/debian.ts';
+} from '../../../support/network/certificates.ts';
+import { debianPackages } from '../../../support/programs/debian.ts';
 import { download, upload } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 import { type Relay, startRelay } from './relay.ts';

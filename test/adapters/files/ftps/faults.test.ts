@@ -6,15 +6,15 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createFtpsEndpoint } from '../../../../src/adapters/files/ftps/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { startBehindProxy } from '../../../support/behind-proxy.ts';
-import { freePort } from '../../../support/free-port.ts';
+import { startBehindProxy } from '../../../support/file-servers/behind-proxy.ts';
 import {
   type FtpsServer,
   type FtpsServerOptions,
   startFtpsServer,
   whyNoFtpsServer,
-} from '../../../support/ftps-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/file-servers/ftps/server.ts';
+import { freePort } from '../../../support/network/free-port.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn, type Given } from './ftps-endpoint.ts';
 

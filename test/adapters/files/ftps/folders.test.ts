@@ -2,7 +2,11 @@ import { mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from '../../../support/ftps-server.ts';
+import {
+  type FtpsServer,
+  startFtpsServer,
+  whyNoFtpsServer,
+} from '../../../support/file-servers/ftps/server.ts';
 import { options, upload } from '../contract.ts';
 import { endpointOn } from './ftps-endpoint.ts';
 

@@ -5,7 +5,7 @@ import {
   type FtpsEndpointOptions,
 } from '../../../../src/adapters/files/ftps/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import type { FtpsServer } from '../../../support/ftps-server.ts';
+import type { FtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import type { EndpointFixture } from '../contract.ts';
 
 export interface Given extends Partial<FtpsEndpointOptions> {

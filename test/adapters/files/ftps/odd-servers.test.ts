@@ -11,7 +11,7 @@ import {
   type ScriptedFtpsServer,
   type ScriptedSession,
   startScriptedFtpsServer,
-} from '../../../support/scripted-ftps-server.ts';
+} from '../../../support/file-servers/ftps/scripted-server.ts';
 import { download, options, upload, whole, writeFrom } from '../contract.ts';
 
 const never = new AbortController().signal;

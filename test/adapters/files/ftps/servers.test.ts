@@ -1,4 +1,4 @@
-import { startFtpsServer, whyNoFtpsServer } from '../../../support/ftps-server.ts';
+import { startFtpsServer, whyNoFtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import { describeFileEndpoint } from '../contract.ts';
 import { fixtureOn } from './ftps-endpoint.ts';
 

@@ -4,7 +4,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { type FtpsServer, startFtpsServer, whyNoFtpsServer } from '../../../support/ftps-server.ts';
+import {
+  type FtpsServer,
+  startFtpsServer,
+  whyNoFtpsServer,
+} from '../../../support/file-servers/ftps/server.ts';
 import { download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './ftps-endpoint.ts';
 

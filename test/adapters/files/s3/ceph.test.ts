@@ -13,14 +13,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
 import { createEndpointSink } from '../../../../src/processes/proof/endpoint-sink.ts';
+import { type Ceph, shareRadosgw, whyNoRadosgw } from '../../../support/file-servers/s3/radosgw.ts';
+import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
 import {
   configureEndpoint,
   openTestInstallation,
   type TestInstallation,
-} from '../../../support/installation.ts';
-import { describeWithPostgres } from '../../../support/postgres.ts';
-import { type Ceph, shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
-import { startTcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/service/installation.ts';
 import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 

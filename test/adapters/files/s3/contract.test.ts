@@ -6,8 +6,8 @@ import {
   paginateListObjectsV2,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { shareRadosgw, whyNoRadosgw } from '../../../support/s3-radosgw.ts';
-import { startS3Server } from '../../../support/s3-server/server.ts';
+import { shareRadosgw, whyNoRadosgw } from '../../../support/file-servers/s3/radosgw.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Server } from './endpoint-on.ts';
 

@@ -9,7 +9,7 @@ import {
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
-import { type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
+import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
 const never = new AbortController().signal;

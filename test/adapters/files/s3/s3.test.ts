@@ -18,9 +18,13 @@ import type {
   ResumePoint,
 } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
-import { freePort } from '../../../support/free-port.ts';
-import { type Operation, type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+import {
+  type Operation,
+  type S3Server,
+  startS3Server,
+} from '../../../support/file-servers/s3/server/server.ts';
+import { freePort } from '../../../support/network/free-port.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { abandon, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 

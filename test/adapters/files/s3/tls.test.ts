@@ -1,13 +1,13 @@
 import { randomBytes, X509Certificate } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import {
   createCertificates,
   type ServerCertificate,
   type TestCertificates,
-} from '../../../support/certificates.ts';
-import { debianPackages } from '../../../support/debian.ts';
-import { type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
+} from '../../../support/network/certificates.ts';
+import { debianPackages } from '../../../support/programs/debian.ts';
 import { download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 

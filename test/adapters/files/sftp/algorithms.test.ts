@@ -1,6 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../../support/file-servers/sftp/server.ts';
 import { endpointOn } from './sftp-endpoint.ts';
 
 const never = new AbortController().signal;

@@ -23,8 +23,8 @@ import {
   type SftpServerOptions,
   startSftpServer,
   whyNoSftpServer,
-} from '../../../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/file-servers/sftp/server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { download, upload } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();

@@ -2,7 +2,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import type { HostKey } from '../../../../src/domain/endpoints/host-keys.ts';
-import { type SftpServer, startSftpServer, whyNoSftpServer } from '../../../support/sftp-server.ts';
+import {
+  type SftpServer,
+  startSftpServer,
+  whyNoSftpServer,
+} from '../../../support/file-servers/sftp/server.ts';
 
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;

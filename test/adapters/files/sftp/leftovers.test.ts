@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import { startSshSignInServer } from '../../../support/ssh-sign-in-server.ts';
+import { startSshSignInServer } from '../../../support/file-servers/sftp/sign-in-server.ts';
 
 const never = new AbortController().signal;
 

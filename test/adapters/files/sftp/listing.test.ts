@@ -5,7 +5,7 @@ import {
   type ListedEntry,
   type SshSignInServer,
   startSshSignInServer,
-} from '../../../support/ssh-sign-in-server.ts';
+} from '../../../support/file-servers/sftp/sign-in-server.ts';
 
 let server: SshSignInServer;
 let endpoint: FileEndpoint;

@@ -17,14 +17,14 @@ import {
   createSftpEndpoint,
   type SftpEndpointOptions,
 } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import { freePort } from '../../../support/free-port.ts';
 import {
   type SftpServer,
   type SftpServerOptions,
   startSftpServer,
   whyNoSftpServer,
-} from '../../../support/sftp-server.ts';
-import { startTcpProxy, type TcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/file-servers/sftp/server.ts';
+import { freePort } from '../../../support/network/free-port.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import {
   abandon,
   describeFileEndpoint,

@@ -2,13 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { longUnless } from '../../../support/long.ts';
 import {
   otherSftpEndpoint,
   startOtherSftpServer,
   whyNoOtherSftpServer,
-} from '../../../support/other-sftp-servers.ts';
-import { startTcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/file-servers/sftp/other-servers.ts';
+import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { longUnless } from '../../../support/run/long.ts';
 import { describeFileEndpoint, options, whole, writeFrom } from '../contract.ts';
 
 const MiB = 1 << 20;

@@ -1,6 +1,6 @@
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import type { SftpServer } from '../../../support/sftp-server.ts';
+import type { SftpServer } from '../../../support/file-servers/sftp/server.ts';
 
 /** Returns the endpoint of a server, from its root folder, with its pinned host key. */
 export function endpointOn(server: SftpServer): FileEndpoint {

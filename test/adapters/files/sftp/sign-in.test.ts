@@ -1,7 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
-import { type SshSignInServer, startSshSignInServer } from '../../../support/ssh-sign-in-server.ts';
+import {
+  type SshSignInServer,
+  startSshSignInServer,
+} from '../../../support/file-servers/sftp/sign-in-server.ts';
 
 const never = new AbortController().signal;
 let server: SshSignInServer;

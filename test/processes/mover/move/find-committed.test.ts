@@ -9,7 +9,7 @@ import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import type { Move, Moved, ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { download, upload } from '../../../adapters/files/contract.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
-import { type S3Server, startS3Server } from '../../../support/s3-server/server.ts';
+import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 
 /** What crashes leave, over the whole service: test/transfers/crash-points.test.ts. */
 

@@ -11,12 +11,12 @@ import { createMeter } from '../../../../src/processes/mover/meter.ts';
 import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import { options, upload, whole, writeFrom } from '../../../adapters/files/contract.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import {
   otherSftpEndpoint,
   startOtherSftpServer,
   whyNoOtherSftpServer,
-} from '../../../support/other-sftp-servers.ts';
-import { startS3Server } from '../../../support/s3-server/server.ts';
+} from '../../../support/file-servers/sftp/other-servers.ts';
 
 /** Such a server waits a second for the bytes that come next, then refuses the others. */
 const IN_ORDER = 'rclone-stream';

@@ -3,9 +3,12 @@ import { toRecord } from '../../../../src/adapters/event-store/eventstoredb/reco
 import type { EventStore } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
-import { startFakeEventStoreDb } from '../../../support/fake-eventstoredb.ts';
-import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
-import { replaceLog } from '../../../support/replace-log.ts';
+import { startFakeEventStoreDb } from '../../../support/event-store/fake/server.ts';
+import { replaceLog } from '../../../support/event-store/replace-log.ts';
+import {
+  openTestInstallation,
+  type TestInstallation,
+} from '../../../support/service/installation.ts';
 
 /** An installation whose log can be replaced, past every protection. */
 export interface Tampered {

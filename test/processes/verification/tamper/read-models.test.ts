@@ -7,8 +7,11 @@ import {
   rebuildProjection,
   verifyProjection,
 } from '../../../../src/projections/rebuild/rebuild.ts';
-import { openTestInstallation, type TestInstallation } from '../../../support/installation.ts';
-import { describeWithPostgres } from '../../../support/postgres.ts';
+import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
+import {
+  openTestInstallation,
+  type TestInstallation,
+} from '../../../support/service/installation.ts';
 import { writeSmallLog } from './small-log.ts';
 
 /** A position that no log has reached. */

@@ -11,8 +11,8 @@ import { registerWebhook, updateWebhook } from '../../../../src/commands/webhook
 import { endpointRequest } from '../../../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../../../src/contract/keys.ts';
 import { streamName } from '../../../../src/domain/events/streams.ts';
-import { CAUSE, submit, type TestInstallation } from '../../../support/installation.ts';
-import { FIGURES, VERIFICATION } from '../../../support/samples.ts';
+import { FIGURES, VERIFICATION } from '../../../support/domain/samples.ts';
+import { CAUSE, submit, type TestInstallation } from '../../../support/service/installation.ts';
 
 /** The streams of the small log, by what they are. */
 export interface SmallLog {

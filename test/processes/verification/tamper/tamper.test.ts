@@ -11,7 +11,7 @@ import type { Check, Fault } from '../../../../src/processes/verification/fault.
 import type { KeptCheckpoint } from '../../../../src/processes/verification/kept-checkpoints.ts';
 import { verifyLog } from '../../../../src/processes/verification/verify-log.ts';
 import { readLog } from '../../../../src/projections/read-log.ts';
-import { describeWithPostgres } from '../../../support/postgres.ts';
+import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
 import { createEditor } from './editor.ts';
 import { openEmbedded, openEventStoreDb, type Tampered } from './engines.ts';
 import { MUTATIONS } from './mutations.ts';

@@ -5,10 +5,10 @@ import type {
   Verification,
 } from '../../../../domain/transfers/transfer.ts';
 import type { HistoryItem } from '../../../api/operations.ts';
-import { Status, type Tone } from '../../../components/status.tsx';
-import { type Column, Table } from '../../../components/table.tsx';
-import { Time } from '../../../components/time.tsx';
-import { bytes, elapsed, speed } from '../../../components/units.ts';
+import { type Column, Table } from '../../../components/tables/table.tsx';
+import { Status, type Tone } from '../../../components/values/status.tsx';
+import { Time } from '../../../components/values/time.tsx';
+import { bytes, elapsed, speed } from '../../../components/values/units.ts';
 import { Durations } from './durations.tsx';
 
 interface Attempt {

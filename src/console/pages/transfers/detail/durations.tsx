@@ -1,8 +1,8 @@
 import type { TransferEvent } from '../../../../domain/transfers/transfer.ts';
 import type { HistoryItem } from '../../../api/operations.ts';
-import { Shares } from '../../../components/shares.tsx';
-import type { Tone } from '../../../components/status.tsx';
-import { elapsed, many } from '../../../components/units.ts';
+import { Shares } from '../../../components/charts/shares.tsx';
+import type { Tone } from '../../../components/values/status.tsx';
+import { elapsed, many } from '../../../components/values/units.ts';
 import { endsTransfer } from '../states.tsx';
 
 interface Span {

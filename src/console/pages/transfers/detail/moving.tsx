@@ -1,8 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { LiveTransfer, TransferDetail } from '../../../api/operations.ts';
-import { LineChart, type Point } from '../../../components/line-chart.tsx';
-import { Progress } from '../../../components/progress.tsx';
-import { bytes, duration, speed } from '../../../components/units.ts';
+import { LineChart, type Point } from '../../../components/charts/line-chart.tsx';
+import { Progress } from '../../../components/charts/progress.tsx';
+import { bytes, duration, speed } from '../../../components/values/units.ts';
 
 /** Points of the chart: the last ten minutes of a long transfer. */
 const KEPT = 600;

@@ -1,6 +1,6 @@
 import { call } from '../../../api/client.ts';
 import { useLoad } from '../../../api/use-load.ts';
-import { Time } from '../../../components/time.tsx';
+import { Time } from '../../../components/values/time.tsx';
 import { addressOf } from '../filter.ts';
 import { TransferState } from '../states.tsx';
 

@@ -3,12 +3,12 @@ import { EVENT_WORDS } from '../../../api/event-words.ts';
 import type { HistoryItem, TransferHistory } from '../../../api/operations.ts';
 import { useKeyNames } from '../../../api/use-key-names.ts';
 import type { Loaded } from '../../../api/use-load.ts';
-import { Actor } from '../../../components/actor.tsx';
-import { absolute, type Zone } from '../../../components/instants.ts';
-import { LoadState } from '../../../components/problem.tsx';
-import { Time } from '../../../components/time.tsx';
-import { useZone } from '../../../components/time-zone.tsx';
-import { bytes, elapsed } from '../../../components/units.ts';
+import { LoadState } from '../../../components/feedback/problem.tsx';
+import { Actor } from '../../../components/values/actor.tsx';
+import { absolute, type Zone } from '../../../components/values/instants.ts';
+import { Time } from '../../../components/values/time.tsx';
+import { useZone } from '../../../components/values/time-zone.tsx';
+import { bytes, elapsed } from '../../../components/values/units.ts';
 
 interface TimelineProps {
   history: Loaded<TransferHistory>;

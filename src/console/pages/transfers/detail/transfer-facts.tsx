@@ -1,8 +1,8 @@
 import type { TransferDetail } from '../../../api/operations.ts';
-import { CopyButton } from '../../../components/copy-button.tsx';
-import { Facts } from '../../../components/facts.tsx';
-import { Time } from '../../../components/time.tsx';
-import { bytes, speed } from '../../../components/units.ts';
+import { CopyButton } from '../../../components/values/copy-button.tsx';
+import { Facts } from '../../../components/values/facts.tsx';
+import { Time } from '../../../components/values/time.tsx';
+import { bytes, speed } from '../../../components/values/units.ts';
 import { afterInWords } from '../after-fields.tsx';
 import { EndpointLink } from '../endpoint-link.tsx';
 import { optionsInWords } from '../option-fields.tsx';

@@ -1,6 +1,12 @@
 import type { ComponentChildren } from 'preact';
-import { absolute, dayOf, type Edge, edgeOf, type Zone } from '../../../components/instants.ts';
-import { useZone } from '../../../components/time-zone.tsx';
+import {
+  absolute,
+  dayOf,
+  type Edge,
+  edgeOf,
+  type Zone,
+} from '../../../components/values/instants.ts';
+import { useZone } from '../../../components/values/time-zone.tsx';
 import { addressOf, type Filter, type View } from '../filter.ts';
 
 /** Shows the filters without a field, each with a link that removes it. */

@@ -1,5 +1,5 @@
 import { saveCsv } from '../../../api/client.ts';
-import { ActionButton } from '../../../components/action-button.tsx';
+import { ActionButton } from '../../../components/dialogs/action-button.tsx';
 import type { Filter, Order } from '../filter.ts';
 
 /**

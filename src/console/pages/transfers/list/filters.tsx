@@ -1,7 +1,7 @@
 import { useLocation } from 'preact-iso/router';
 import { ERROR_CODES, reasonOf } from '../../../api/error-reasons.ts';
-import { DayField } from '../../../components/day-field.tsx';
-import { SearchField } from '../../../components/search-field.tsx';
+import { DayField } from '../../../components/forms/day-field.tsx';
+import { SearchField } from '../../../components/forms/search-field.tsx';
 import { addressOf, type View } from '../filter.ts';
 import { labelOf, STATUSES } from '../states.tsx';
 

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { BulkAction, TransferList } from '../../../api/operations.ts';
-import { type Selection, SelectPage } from '../../../components/selection.tsx';
+import { type Selection, SelectPage } from '../../../components/tables/selection.tsx';
 import { May } from '../../../session.tsx';
 import type { Row } from '../columns.tsx';
 import type { Filter } from '../filter.ts';

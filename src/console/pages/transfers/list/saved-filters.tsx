@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { useStored } from '../../../api/use-stored.ts';
-import { CloseButton } from '../../../components/dialog.tsx';
-import { DialogButton } from '../../../components/dialog-button.tsx';
-import { Field } from '../../../components/field.tsx';
-import { Form } from '../../../components/form.tsx';
+import { CloseButton } from '../../../components/dialogs/dialog.tsx';
+import { DialogButton } from '../../../components/dialogs/dialog-button.tsx';
+import { Field } from '../../../components/forms/field.tsx';
+import { Form } from '../../../components/forms/form.tsx';
 import { ADDRESS, addressOf, type View } from '../filter.ts';
 
 interface SavedFilter {

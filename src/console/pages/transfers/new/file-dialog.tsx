@@ -2,10 +2,10 @@ import { useEffect, useState } from 'preact/hooks';
 import { call } from '../../../api/client.ts';
 import type { Endpoint } from '../../../api/operations.ts';
 import { useLoad } from '../../../api/use-load.ts';
-import { Dialog } from '../../../components/dialog.tsx';
-import { Field } from '../../../components/field.tsx';
-import { ProblemNotice } from '../../../components/problem.tsx';
-import { many } from '../../../components/units.ts';
+import { Dialog } from '../../../components/dialogs/dialog.tsx';
+import { ProblemNotice } from '../../../components/feedback/problem.tsx';
+import { Field } from '../../../components/forms/field.tsx';
+import { many } from '../../../components/values/units.ts';
 import { found, ORDERS, type Order } from '../file-order.ts';
 import { Files } from '../files.tsx';
 

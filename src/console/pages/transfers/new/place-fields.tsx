@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../api/operations.ts';
-import { Field } from '../../../components/field.tsx';
+import { Field } from '../../../components/forms/field.tsx';
 import { useUnsent } from '../../../session.tsx';
 import { FileDialog } from './file-dialog.tsx';
 import type { Place } from './place.ts';

@@ -1,0 +1,56 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import { RequestFailed } from '../../api/client.ts';
+import { ProblemNotice } from '../feedback/problem.tsx';
+import { Dialog } from './dialog.tsx';
+
+interface ActionButtonProps {
+  children: ComponentChildren;
+  kind?: 'primary';
+  disabled?: boolean;
+  onAction: () => Promise<unknown>;
+}
+
+/**
+ * A button that acts at once, and shows an error in a dialog. A disabled one keeps the focus, which
+ * an action often gives it.
+ */
+export function ActionButton({ children, kind, disabled = false, onAction }: ActionButtonProps) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<RequestFailed | null>(null);
+
+  async function act(): Promise<void> {
+    if (busy || disabled) return;
+    setBusy(true);
+    try {
+      await onAction();
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <>
+      <button
+        type="button"
+        class={kind}
+        aria-disabled={disabled || undefined}
+        aria-busy={busy}
+        onClick={() => void act()}
+      >
+        {children}
+      </button>
+      {failure && (
+        <Dialog title="Action failed" onClose={() => setFailure(null)}>
+          <ProblemNotice error={failure} />
+          <button type="button" onClick={() => setFailure(null)}>
+            Close
+          </button>
+        </Dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,96 @@
+import { isTransient, isUnanswered, type RequestFailed } from '../../api/client.ts';
+import type { Loaded } from '../../api/use-load.ts';
+import { Page } from '../layout/page.tsx';
+
+interface ProblemNoticeProps {
+  error: RequestFailed;
+  /** Adds a button, if the same request may succeed later. */
+  retry?: () => void;
+}
+
+/** Shows an error beside its cause. */
+export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
+  const { title, detail, request_id, transfer_ids } = error.problem;
+  return (
+    <div class="notice danger" role="alert">
+      <p>
+        <strong>{title}.</strong> {detail}
+      </p>
+      {transfer_ids && (
+        <ul aria-label="Transfers">
+          {transfer_ids.map((id) => (
+            <li key={id}>
+              <a class="mono" href={`/console/transfers/${id}`}>
+                {id}
+              </a>
+            </li>
+          ))}
+        </ul>
+      )}
+      {request_id && <p class="muted mono">{request_id}</p>}
+      {retry && isTransient(error.problem) && (
+        <button type="button" onClick={retry}>
+          Retry
+        </button>
+      )}
+    </div>
+  );
+}
+
+/**
+ * Says that something still loads, or why it could not be loaded. Nothing once it is there. While
+ * the service is away, the shell says so: what is there stays, and the rest still loads.
+ */
+export function LoadState({
+  of: { data, error, reload },
+}: {
+  of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'>;
+}) {
+  if (error && !isUnanswered(error.problem)) return <ProblemNotice error={error} retry={reload} />;
+  return data === null ? <Loading /> : null;
+}
+
+/** Appears after a moment, so that a fast answer shows no flicker. */
+function Loading() {
+  return (
+    <p class="muted loading" role="status">
+      Loading …
+    </p>
+  );
+}
+
+interface UnloadedPageProps {
+  /** What the page shows, such as `Transfer`. */
+  title: string;
+  /** Null while it loads. */
+  error: RequestFailed | null;
+  retry: () => void;
+  /** The list to go back to. */
+  list: { href: string; label: string };
+}
+
+/** A page without its data: it loads, failed to load, or there is nothing at its address. */
+export function UnloadedPage({ title, error, retry, list: { href, label } }: UnloadedPageProps) {
+  if (error?.problem.status !== 404)
+    return (
+      <Page title={title}>
+        <LoadState of={{ data: null, error, reload: retry }} />
+      </Page>
+    );
+  return (
+    // The key makes a new page of it, so that the heading gets the focus.
+    <Page key="missing" title={`${title} not found`}>
+      <section class="empty">
+        <p>
+          {error.problem.detail}. It may belong to another account, or it was removed. Check the
+          address and the account.
+        </p>
+        <div class="actions">
+          <a class="button" href={href}>
+            {label}
+          </a>
+        </div>
+      </section>
+    </Page>
+  );
+}

@@ -1,0 +1,77 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { endsSession, RequestFailed } from '../../api/client.ts';
+import { useUnsent } from '../../session.tsx';
+import { useKeptOpen, useNoteTyped } from '../dialogs/dialog.tsx';
+import { ProblemNotice } from '../feedback/problem.tsx';
+
+interface FormProps {
+  /** Text of the submit button. */
+  submit: string;
+  /**
+   * Sends the form. A RequestFailed is shown at the fields that it names, else above the button.
+   * `pressed` is the value of the button.
+   */
+  onSubmit: (pressed: string) => Promise<unknown>;
+  /** Other buttons: one that cancels, or one of type `submit` with a value. */
+  beside?: ComponentChildren;
+  /** Names of the request's fields that this form has. */
+  fields?: readonly string[];
+  /** Renders the fields; `errors` holds the error of each field by its name. */
+  children: (errors: Record<string, string>) => ComponentChildren;
+}
+
+/**
+ * A form that shows each error at its field and moves the focus to the first. A dialog around it
+ * stays open until the response arrives. If the session ends meanwhile, what was typed stays.
+ */
+export function Form({ submit, onSubmit, beside, fields = [], children }: FormProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<RequestFailed | null>(null);
+  useKeptOpen(busy);
+  const setUnsent = useUnsent(false);
+  const noteTyped = useNoteTyped();
+  const errors = failure?.fields ?? {};
+  const hasOtherError = failure && !Object.keys(errors).some((name) => fields.includes(name));
+
+  useEffect(() => {
+    if (failure) form.current?.querySelector<HTMLElement>('[aria-invalid]')?.focus();
+  }, [failure]);
+
+  async function send(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setFailure(null);
+    try {
+      await onSubmit((event.submitter as HTMLButtonElement | null)?.value ?? '');
+    } catch (error) {
+      if (!(error instanceof RequestFailed)) throw error;
+      if (!endsSession(error.problem)) setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <form
+      ref={form}
+      noValidate
+      onInput={() => {
+        setUnsent(true);
+        noteTyped();
+      }}
+      onSubmit={(event) => void send(event)}
+    >
+      {children(errors)}
+      {hasOtherError && <ProblemNotice error={failure} />}
+      <div class="actions">
+        <button type="submit" class="primary" aria-busy={busy}>
+          {submit}
+        </button>
+        {beside}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,92 @@
+import type { EndpointList, FlowList, KeyList, ProjectionList } from '../../api/operations.ts';
+import { useOverview } from '../../overview.tsx';
+import { MARKS, type Tone } from '../values/status.tsx';
+
+/** The API counts failed deliveries no further. */
+export const DELIVERIES_COUNTED_TO = 10_000;
+/** A consumer that is further behind shows old states. */
+const SLOW_SECONDS = 60;
+
+/** A number that calls for attention, such as `2 failed in 24 hours`. */
+export interface Count {
+  tone: Tone;
+  number: number;
+  label: string;
+}
+
+export const unreachable = (endpoints: EndpointList) =>
+  endpoints.data.filter(({ unreachable_since }) => unreachable_since !== null);
+
+/** Returns the flows that cannot list their folder. */
+export const failing = (flows: FlowList) => flows.data.filter((flow) => flow.failing !== null);
+
+export const expiring = (keys: KeyList) =>
+  keys.data.filter(({ status, expiring_soon }) => status === 'active' && expiring_soon);
+
+/** Returns the consumers that do not run, or are far behind the end of the log. */
+export const slow = (consumers: ProjectionList) =>
+  consumers.data.filter(
+    ({ state, lag_seconds }) => state !== 'running' || lag_seconds >= SLOW_SECONDS,
+  );
+
+const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 0 });
+
+/** Returns the counts of each place in the navigation, by its address. Zeros are left out. */
+export function useCounts(): Partial<Record<string, Count[]>> {
+  const { summary, endpoints, flows, failedDeliveries, keys, consumers } = useOverview();
+  const { in_progress = 0, failed = 0 } = summary?.data?.by_status ?? {};
+  const down = endpoints?.data ? unreachable(endpoints.data).length : 0;
+  const unlisted = flows?.data ? failing(flows.data).length : 0;
+  const undelivered = failedDeliveries?.data?.pagination.total ?? 0;
+  const ending = keys?.data ? expiring(keys.data).length : 0;
+  const behind = consumers?.data ? slow(consumers.data).length : 0;
+  const all: Record<string, Count[]> = {
+    '/console/transfers': [
+      { tone: 'active', number: in_progress, label: 'moving' },
+      { tone: 'bad', number: failed, label: 'failed in 24 hours' },
+    ],
+    '/console/flows': [{ tone: 'bad', number: unlisted, label: 'failing' }],
+    '/console/webhooks/failed-deliveries': [{ tone: 'bad', number: undelivered, label: 'failed' }],
+    '/console/operations': [
+      {
+        tone: 'warning',
+        number: behind,
+        label: behind === 1 ? 'consumer behind' : 'consumers behind',
+      },
+    ],
+    '/console/settings/endpoints': [{ tone: 'bad', number: down, label: 'unreachable' }],
+    '/console/settings/api-keys': [
+      { tone: 'warning', number: ending, label: ending === 1 ? 'expires soon' : 'expire soon' },
+    ],
+  };
+  const positive = Object.entries(all).map(
+    ([href, counts]) => [href, counts.filter(({ number }) => number > 0)] as const,
+  );
+  return Object.fromEntries(positive.filter(([, counts]) => counts.length > 0));
+}
+
+export const countsId = (href: string): string => `counts-${href.replaceAll('/', '-')}`;
+
+/** Shows counts beside a link, which names them as its description. */
+export function Counts({ of, counts }: { of: string; counts: Count[] | undefined }) {
+  if (!counts) return null;
+  return (
+    <span class="counts" id={countsId(of)}>
+      {counts.map(({ tone, number, label }, index) => (
+        <span
+          key={label}
+          class={`status ${tone}`}
+          title={`${number.toLocaleString('en')} ${label}`}
+        >
+          <span aria-hidden="true">
+            {MARKS[tone]} {COMPACT.format(number)}
+          </span>
+          <span class="visually-hidden">
+            {index > 0 && ', '}
+            {number.toLocaleString('en')} {label}
+          </span>
+        </span>
+      ))}
+    </span>
+  );
+}

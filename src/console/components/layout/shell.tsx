@@ -1,0 +1,124 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { HOME } from '../../overview.tsx';
+import { PLACES, type Place, placeOf } from '../../places.ts';
+import { useSession } from '../../session.tsx';
+import { ActionButton } from '../dialogs/action-button.tsx';
+import { useToast } from '../feedback/toast.tsx';
+import { Icon } from '../values/icon.tsx';
+import { ZoneSwitch } from '../values/time-zone.tsx';
+import { Away } from './away.tsx';
+import { Counts, countsId, useCounts } from './counts.tsx';
+import { ThemeSwitch } from './theme-switch.tsx';
+import { useScroll } from './use-scroll.ts';
+
+/** Renders navigation, account and sign-out around every page. */
+export function Shell({ children }: { children: ComponentChildren }) {
+  const { path, url } = useLocation();
+  const { session } = useSession();
+  const counts = useCounts();
+  const current = placeOf(path)?.href;
+  const [open, setOpen] = useState(false);
+  useScroll();
+  const visible = (places: Place[]) =>
+    places.filter(({ scope }) => scope === null || session.scopes.includes(scope));
+  const menuButton = useRef<HTMLButtonElement>(null);
+  // On a narrow screen the menu closes after a navigation.
+  useEffect(() => setOpen(false), [url]);
+  useEffect(() => {
+    if (!open) return;
+    const onKey = ({ key }: KeyboardEvent) => {
+      if (key !== 'Escape') return;
+      setOpen(false);
+      menuButton.current?.focus();
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, [open]);
+
+  return (
+    <div class="shell">
+      <a class="skip-link" href="#main">
+        Skip to content
+      </a>
+      <header class="sidebar" data-open={open}>
+        <div class="brand">
+          <a href={HOME}>
+            <Icon name="brand" /> Waybill
+          </a>
+          <button
+            ref={menuButton}
+            type="button"
+            class="ghost menu-button"
+            aria-expanded={open}
+            aria-controls="menu"
+            onClick={() => setOpen(!open)}
+          >
+            <Icon name={open ? 'close' : 'menu'} /> Menu
+          </button>
+        </div>
+        <div class="menu" id="menu">
+          <nav aria-label="Console">
+            {PLACES.map(({ heading, places }) => (
+              <div key={heading}>
+                <p class="nav-heading">{heading}</p>
+                <ul>
+                  {visible(places).map(({ href, label, icon }) => (
+                    <li key={href}>
+                      <a
+                        href={href}
+                        aria-current={href === current ? 'page' : undefined}
+                        aria-describedby={counts[href] && countsId(href)}
+                      >
+                        <Icon name={icon} /> {label}
+                      </a>
+                      <Counts of={href} counts={counts[href]} />
+                    </li>
+                  ))}
+                </ul>
+              </div>
+            ))}
+          </nav>
+          <SessionBox />
+        </div>
+      </header>
+      {/* A switch of the account mounts the page again, so no state of the other account stays. */}
+      <main id="main" key={session.account} tabIndex={-1}>
+        <Away />
+        {children}
+      </main>
+    </div>
+  );
+}
+
+function SessionBox() {
+  const { session, signOut, switchAccount } = useSession();
+  const { account, accounts, key_name, person, roles } = session;
+  const notify = useToast();
+  const switchTo = (select: HTMLSelectElement) =>
+    switchAccount(select.value).catch((error: Error) => {
+      select.value = account;
+      notify(error.message);
+    });
+  return (
+    <div class="session-box">
+      <label>
+        <span>Account</span>
+        <select value={account} onChange={({ currentTarget }) => void switchTo(currentTarget)}>
+          {accounts.map((id) => (
+            <option key={id}>{id}</option>
+          ))}
+        </select>
+      </label>
+      <ZoneSwitch />
+      <ThemeSwitch />
+      <p class="muted">
+        Signed in {person ? 'as' : 'with'}{' '}
+        <strong>{person ? (person.email ?? person.name ?? person.subject) : key_name}</strong>
+        {roles.length > 0 && ` (${roles.join(', ')})`}
+      </p>
+      <ActionButton onAction={signOut}>Sign out</ActionButton>
+    </div>
+  );
+}

@@ -1,0 +1,32 @@
+import type { Transaction } from '../../../src/adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
+
+/** An event as it is stored, or as an export has it. */
+export type GivenEvent = Omit<StoredEvent, 'position'> & { position: bigint | string };
+
+/**
+ * Replaces all events of the embedded log. `prefix` is that of the installation, `head` what the
+ * log says of its end. The triggers of `log.events` must be disabled.
+ */
+export async function replaceLog(
+  tx: Transaction,
+  prefix: string,
+  events: readonly GivenEvent[],
+  head: bigint,
+): Promise<void> {
+  const rows = events.map(({ position, stream, data, metadata, leaf_hash: _, ...event }) => ({
+    ...event,
+    position: String(position),
+    stream: prefix + stream,
+    data: JSON.stringify(data),
+    metadata: JSON.stringify(metadata),
+  }));
+  await tx`delete from log.events`;
+  await tx`
+    insert into log.events
+      (position, stream, revision, id, type, schema_version, data, metadata)
+    select * from jsonb_to_recordset(${tx.json(rows)})
+      as r(position bigint, stream text, revision integer, id text, type text,
+           schema_version integer, data text, metadata text)`;
+  await tx`update log.head set position = ${head}`;
+}

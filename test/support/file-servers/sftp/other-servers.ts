@@ -1,0 +1,199 @@
+/*
+ * SFTP servers other than OpenSSH, each an implementation of its own. Files are below `root`.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { freePort } from '../../network/free-port.ts';
+import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
+import { whyNoOwnAccount } from '../../programs/own-account.ts';
+import { type ServerProcess, startProcess } from '../../programs/server-process.ts';
+import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
+
+const AS_ROOT = process.getuid?.() === 0;
+
+/**
+ * - `proftpd`: mod_sftp, in C.
+ * - `rclone`: in Go. It truncates each file that is opened for writing.
+ * - `rclone-stream`: the same, which stores what it gets at once. It writes a file from its start
+ *   only, and shows it when it is closed. Servers in front of object stores do the same.
+ */
+export type OtherSftpServerKind = 'proftpd' | 'rclone' | 'rclone-stream';
+
+export interface OtherSftpServer {
+  host: string;
+  port: number;
+  username: string;
+  password: string;
+  hostKeySha256: string;
+  /** Temporary folder for files. */
+  root: string;
+  /** Returns how clients name the file that is `relative` to `root`. */
+  remotePath(relative: string): string;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+function programs(kind: OtherSftpServerKind) {
+  return kind === 'proftpd'
+    ? debianPackages(
+        ['proftpd-core', 'proftpd-mod-crypto'],
+        ['/usr/sbin/proftpd', '/usr/lib/proftpd/mod_sftp.so'],
+      )
+    : debianPackages(['rclone'], ['/usr/bin/rclone']);
+}
+
+/** Null if this server can run here, else the reason. */
+export async function whyNoOtherSftpServer(kind: OtherSftpServerKind): Promise<string | null> {
+  for (const found of [await programs(kind), await debianPackages(['openssh-client'], KEYGEN)])
+    if (!found.available) return found.reason;
+  return kind === 'proftpd' && !AS_ROOT ? whyNoOwnAccount() : null;
+}
+
+const KEYGEN = ['/usr/bin/ssh-keygen'];
+
+/** Starts a real server on loopback. Throws if `whyNoOtherSftpServer` returns a reason. */
+export async function startOtherSftpServer(kind: OtherSftpServerKind): Promise<OtherSftpServer> {
+  const found = await programs(kind);
+  if (!found.available) throw new Error(found.reason);
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'waybill-other-sftp-')));
+  chmodSync(home, 0o755);
+  const root = join(home, 'root');
+  mkdirSync(root);
+  const hostKeySha256 = await makeHostKey(home);
+  const command = kind === 'proftpd' ? proftpd : rclone;
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort();
+    const server = startProcess(await command(found, home, port, kind), {
+      env: { ...found.env, HOME: home },
+      stdio: 'ignore',
+    });
+    if (await server.ready(() => greets(port)))
+      return {
+        host: '127.0.0.1',
+        port,
+        username: 'waybill',
+        password: TEST_PASSWORD,
+        hostKeySha256,
+        root,
+        remotePath: (relative) => join(kind === 'proftpd' ? root : '/', relative),
+        stop: () => stop(server, home),
+      };
+    if (attempt === 5) throw new Error(`${kind} does not start`);
+  }
+}
+
+async function stop(server: ServerProcess, home: string): Promise<void> {
+  await server.kill();
+  rmSync(home, { recursive: true, force: true });
+}
+
+/** ProFTPD reads no keys in the newer format of OpenSSH. */
+async function makeHostKey(home: string): Promise<string> {
+  const openssh = await debianPackages(['openssh-client'], KEYGEN);
+  if (!openssh.available) throw new Error(openssh.reason);
+  const file = join(home, 'host_key');
+  const type = ['-t', 'rsa', '-b', '2048', '-m', 'PEM'];
+  execFileSync(openssh.path('/usr/bin/ssh-keygen'), ['-q', ...type, '-N', '', '-f', file], {
+    env: openssh.env,
+  });
+  const [, key = ''] = readFileSync(`${file}.pub`, 'utf8').split(' ');
+  const digest = createHash('sha256').update(Buffer.from(key, 'base64')).digest('base64');
+  return `SHA256:${digest.replace(/=+$/, '')}`;
+}
+
+async function rclone(
+  { path }: DebianPrograms,
+  home: string,
+  port: number,
+  kind: OtherSftpServerKind,
+): Promise<string[]> {
+  const cache = kind === 'rclone' ? 'writes' : 'off';
+  return [
+    path('/usr/bin/rclone'),
+    ...['serve', 'sftp', join(home, 'root'), '--addr', `127.0.0.1:${port}`],
+    ...['--user', 'waybill', '--pass', TEST_PASSWORD, '--key', join(home, 'host_key')],
+    ...['--vfs-cache-mode', cache, '--cache-dir', join(home, 'cache')],
+    // The tests look into the folder, and change it.
+    ...['--vfs-write-back', '0s', '--dir-cache-time', '0s'],
+  ];
+}
+
+async function proftpd({ path }: DebianPrograms, home: string, port: number): Promise<string[]> {
+  const ids = `${process.getuid?.()}:${process.getgid?.()}`;
+  const account = `waybill:${passwordHash(TEST_PASSWORD)}:${ids}::${join(home, 'root')}:/bin/sh\n`;
+  await writeFile(join(home, 'accounts'), account, { mode: 0o600 });
+  const group = AS_ROOT ? 'root' : execFileSync('id', ['-gn'], { encoding: 'utf8' }).trim();
+  const configuration = `
+ModulePath "${path('/usr/lib/proftpd')}"
+LoadModule mod_sftp.c
+ServerType standalone
+ServerName waybill
+DefaultAddress 127.0.0.1
+SocketBindTight on
+Port ${port}
+UseIPv6 off
+User ${AS_ROOT ? 'root' : userInfo().username}
+Group ${group}
+RootLogin on
+AuthPAM off
+AuthOrder mod_auth_file.c
+AuthUserFile "${join(home, 'accounts')}"
+RequireValidShell off
+UseFtpUsers off
+AllowOverwrite on
+AllowStoreRestart on
+AllowRetrieveRestart on
+MaxInstances 200
+DelayEngine off
+UseReverseDNS off
+ControlsEngine off
+PidFile "${join(home, 'pid')}"
+ScoreboardFile "${join(home, 'scoreboard')}"
+WtmpLog off
+TransferLog none
+SystemLog none
+SFTPEngine on
+SFTPHostKey "${join(home, 'host_key')}"
+SFTPAuthMethods password
+`;
+  await writeFile(join(home, 'server.conf'), configuration);
+  return [path('/usr/sbin/proftpd'), '-n', '-c', join(home, 'server.conf')];
+}
+
+async function greets(port: number): Promise<boolean> {
+  const socket = connect({ host: '127.0.0.1', port });
+  try {
+    const [greeting] = await once(socket, 'data');
+    return String(greeting).startsWith('SSH-2.0');
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Returns an endpoint for all files of the server, which may be reached by another port. */
+export function otherSftpEndpoint(server: OtherSftpServer, port = server.port): FileEndpoint {
+  const { host, username, password, hostKeySha256 } = server;
+  return createSftpEndpoint({
+    settings: {
+      protocol: 'sftp',
+      host,
+      port,
+      base_path: '/',
+      username,
+      host_key_sha256: hostKeySha256,
+      host_keys: null,
+    },
+    credentials: { password },
+    maxConnections: 4,
+  });
+}

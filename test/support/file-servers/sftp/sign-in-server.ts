@@ -1,0 +1,110 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import ssh2, {
+  type Attributes,
+  type AuthContext,
+  type Connection,
+  type FileEntry,
+  type ParsedKey,
+  type SFTPWrapper,
+} from 'ssh2';
+import { fingerprint } from './server.ts';
+
+export interface SshSignInServer {
+  host: string;
+  port: number;
+  hostKeySha256: string;
+  /**
+   * Methods that clients tried, in order, with the password if they sent one. `none` asks which
+   * methods are offered.
+   */
+  attempts: { method: string; password?: string }[];
+  stop(): Promise<void>;
+}
+
+/** An entry of a listing, with the attributes that the server sends. */
+export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
+
+/** The entries of a folder, or how a server refuses to list it. */
+type Listing = ListedEntry[] | 'FAILURE' | 'PERMISSION_DENIED';
+
+/**
+ * An SSH server in this process that accepts one password by one method and records every attempt.
+ * Its SFTP answers the listing of any folder with `listing`. It serves tests that OpenSSH cannot,
+ * or only as root.
+ */
+export async function startSshSignInServer(
+  method: 'password' | 'keyboard-interactive',
+  password: string,
+  listing: Listing = [],
+): Promise<SshSignInServer> {
+  const hostKey = makeHostKey();
+  const attempts: SshSignInServer['attempts'] = [];
+  const connections = new Set<Connection>();
+
+  const server = new ssh2.Server({ hostKeys: [hostKey.pem] }, (connection) => {
+    connections.add(connection);
+    connection.on('error', () => {});
+    connection.on('close', () => connections.delete(connection));
+    connection.on('authentication', (context) => void authenticate(context));
+    connection.on('session', (accept) =>
+      accept().on('sftp', (acceptSftp) => serveFolder(acceptSftp(), listing)),
+    );
+  });
+
+  async function authenticate(context: AuthContext): Promise<void> {
+    const sent = await passwordOf(context);
+    attempts.push({ method: context.method, ...(sent === undefined ? {} : { password: sent }) });
+    if (context.method === method && sent === password) context.accept();
+    else context.reject([method]);
+  }
+
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    host: '127.0.0.1',
+    port: (server.address() as AddressInfo).port,
+    hostKeySha256: hostKey.sha256,
+    attempts,
+    async stop() {
+      for (const connection of connections) connection.end();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+function makeHostKey(): { pem: string; sha256: string } {
+  const { privateKey: pem } = generateKeyPairSync('ec', {
+    namedCurve: 'P-256',
+    privateKeyEncoding: { type: 'sec1', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  });
+  const key = ssh2.utils.parseKey(pem) as ParsedKey;
+  return { pem, sha256: fingerprint(`${key.type} ${key.getPublicSSH().toString('base64')}`) };
+}
+
+function passwordOf(context: AuthContext): Promise<string | undefined> | string | undefined {
+  if (context.method === 'password') return context.password;
+  if (context.method !== 'keyboard-interactive') return undefined;
+  return new Promise((answer) =>
+    context.prompt([{ prompt: 'Password: ', echo: false }], ([typed]) => answer(typed)),
+  );
+}
+
+function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
+  const { STATUS_CODE } = ssh2.utils.sftp;
+  let left: ListedEntry[] = [];
+  sftp.on('OPENDIR', (id) => {
+    left = Array.isArray(listing) ? listing : [];
+    sftp.handle(id, Buffer.from('folder'));
+  });
+  sftp.on('READDIR', (id) => {
+    if (!Array.isArray(listing)) return sftp.status(id, STATUS_CODE[listing]);
+    if (left.length === 0) return sftp.status(id, STATUS_CODE.EOF);
+    sftp.name(id, left as FileEntry[]);
+    left = [];
+  });
+  sftp.on('CLOSE', (id) => sftp.status(id, STATUS_CODE.OK));
+}

@@ -1,0 +1,13 @@
+import { pino } from 'pino';
+import { startEmbeddedPostgres } from '../../../src/adapters/postgres/embedded/embedded.ts';
+
+// A process that uses the embedded Postgres of the data folder in its argument. Writes the URL, or
+// the error, as one line of JSON. Releases the server when its input ends.
+const [dataDir = ''] = process.argv.slice(2);
+try {
+  const server = await startEmbeddedPostgres({ dataDir, logger: pino({ level: 'silent' }) });
+  process.stdin.resume().once('end', () => void server.release());
+  console.log(JSON.stringify({ url: server.url }));
+} catch (error) {
+  console.log(JSON.stringify({ error: (error as Error).message }));
+}

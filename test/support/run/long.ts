@@ -1,0 +1,9 @@
+import { LONG_TAG } from '../../../scripts/long-tests.ts';
+
+/**
+ * Options of a test that only `npm run test:long` runs: it shows a further case, and costs much.
+ */
+export const LONG = { tags: [LONG_TAG] };
+
+/** Options of a case of a matrix: `npm test` runs only the cases that are `short`. */
+export const longUnless = (short: boolean): { tags?: string[] } => (short ? {} : LONG);
