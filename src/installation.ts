@@ -21,9 +21,9 @@ import { openTransfersOf } from './processes/dispatch/job-table/jobs.ts';
 import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
-import { catchUpIfIdle } from './projections/consumer.ts';
 import { countFlows, shownFlow } from './projections/flows/queries.ts';
 import { prepareReadModels } from './projections/read-models.ts';
+import { catchUpIfIdle } from './projections/run-consumer.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
 /**

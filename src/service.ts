@@ -29,9 +29,10 @@ import {
   resumePosition,
   WrongLog,
 } from './projections/checkpoint.ts';
-import { type Consumer, runConsumer } from './projections/consumer.ts';
+import type { Consumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild/rebuild-outdated.ts';
+import { runConsumer } from './projections/run-consumer.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
 import { createStartUp, readTls, type StartUp } from './start-up.ts';
 

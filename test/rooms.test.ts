@@ -76,7 +76,8 @@ function importsOf(file: string): Import[] {
   });
 }
 
-const IMPORTS = globSync('*/**/*.{ts,tsx}', { cwd: 'src' }).flatMap(importsOf);
+const FILES = globSync('**/*.{ts,tsx}', { cwd: 'src' });
+const IMPORTS = FILES.filter((file) => file.includes('/')).flatMap(importsOf);
 const isPackage = ({ path }: Import) => !/\.(ts|tsx|css|json)$/.test(path);
 const shown = (found: Import[]) => found.map(({ file, path }) => `${file} imports ${path}`);
 
@@ -137,4 +138,29 @@ test.each([
   const documented = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| `([\w-]+)` \|/gm)];
   const found = new Set(globSync('**/*.*', { cwd: place }).map((file) => file.split('/')[0]));
   expect([...found].toSorted()).toEqual(documented.map(([, name]) => name).toSorted());
+});
+
+/** Returns the files of one circle of imports, or null if there is none. */
+function circleIn(imports: Map<string, string[]>): string[] | null {
+  const done = new Set<string>();
+  function circleFrom(file: string, path: string[]): string[] | null {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (done.has(file)) return null;
+    for (const next of imports.get(file) ?? []) {
+      const circle = circleFrom(next, [...path, file]);
+      if (circle) return circle;
+    }
+    done.add(file);
+    return null;
+  }
+  for (const file of imports.keys()) {
+    const circle = circleFrom(file, []);
+    if (circle) return circle;
+  }
+  return null;
+}
+
+test('no circle of imports is in src, nor of types', () => {
+  const imports = FILES.map((file) => [file, importsOf(file).map(({ path }) => path)] as const);
+  expect(circleIn(new Map(imports))).toBeNull();
 });

@@ -29,11 +29,8 @@ import {
   type EndpointConnectivity,
   endpointConnectivity,
 } from '../processes/endpoints/connectivity.ts';
-import {
-  type EndpointTest,
-  type StepResult,
-  testEndpoint,
-} from '../processes/endpoints/endpoint-test.ts';
+import { type EndpointTest, testEndpoint } from '../processes/endpoints/endpoint-test.ts';
+import type { StepResult } from '../processes/endpoints/test-step.ts';
 import { listEndpoints } from '../projections/catalog/queries.ts';
 import { addLimitCommand } from './endpoint-limit.ts';
 import { EXIT } from './program/exit-codes.ts';

@@ -1,4 +1,4 @@
-import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
+import type { Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import {
   type CheckpointMove,
@@ -6,33 +6,10 @@ import {
   moveCheckpointWith,
   type Writes,
 } from './checkpoint.ts';
-import type { Consumer } from './consumer.ts';
+import type { Apply, Consumer, PreparedBatch } from './consumer.ts';
 import type { RemovedLeaves } from './retention/removed-leaves.ts';
 
 const UNIQUE_VIOLATION = '23505';
-
-type Apply = (tx: Transaction) => Promise<void>;
-
-/**
- * What saves a batch: writes in the statement that moves the checkpoint, or a transaction. With
- * both, the transaction is for rows that the statement takes for new and that exist.
- */
-export type PreparedBatch = (
-  | { writes: Writes; apply?: Apply }
-  | { writes?: null; apply: Apply }
-) & {
-  /** True if the next batch can be prepared before this one is saved. */
-  ahead?: boolean;
-  /** The batch is saved after it resolves. It never rejects. */
-  ready?: Promise<void>;
-  /**
-   * Called once: the batch was saved, or that failed. Then its events come again, unless only the
-   * answer of Postgres was lost.
-   */
-  afterSave?(saved: boolean): void;
-  /** In place of the consumer's own `gatherMs`. */
-  gatherMs?: number;
-};
 
 /**
  * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one

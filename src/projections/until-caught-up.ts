@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withTimeout } from '../concurrency/with-timeout.ts';
-import { type Consumer, type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
+import type { Consumer, ConsumerDeps } from './consumer.ts';
 import { isCaughtUp } from './read-to-end.ts';
+import { catchUpIfIdle } from './run-consumer.ts';
 
 const LOOK_MS = 250;
 const ANSWER_WITHIN_MS = 5_000;

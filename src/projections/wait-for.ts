@@ -4,9 +4,10 @@ import { unlessStopped } from '../concurrency/unless-stopped.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
-import { type ConsumerDeps, catchUpIfIdle } from './consumer.ts';
+import type { ConsumerDeps } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 import { isCaughtUp } from './read-to-end.ts';
+import { catchUpIfIdle } from './run-consumer.ts';
 
 /** After this long the caller gets its answer anyway, and readiness turns red. */
 const GIVE_UP_MS = 5_000;

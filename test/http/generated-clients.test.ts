@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../src/domain/webhook.ts';
 import { exampleOf, mediaTypes } from '../../src/http/openapi/examples.ts';
-import type { Schema } from '../../src/http/openapi/json-schema.ts';
+import type { Schema } from '../../src/http/openapi/schema.ts';
 import {
   exec,
   expectFlows,

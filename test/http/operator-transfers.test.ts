@@ -6,7 +6,7 @@ import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
-import { runConsumer } from '../../src/projections/consumer.ts';
+import { runConsumer } from '../../src/projections/run-consumer.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { follow } from '../support/http/server-events.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';

@@ -5,8 +5,9 @@ import { createKey } from '../../src/commands/keys.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../src/installation.ts';
 import { listKeys } from '../../src/projections/catalog/queries.ts';
-import { lockOf, runConsumer } from '../../src/projections/consumer.ts';
+import { lockOf } from '../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-models.ts';
+import { runConsumer } from '../../src/projections/run-consumer.ts';
 import { createProjectionWaiter } from '../../src/projections/wait-for.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {

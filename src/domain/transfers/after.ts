@@ -1,7 +1,6 @@
 import { fieldError } from '../errors.ts';
 import type { Event } from '../events/event.ts';
 import type { TransferErrorCode } from './errors.ts';
-import type { Transfer, TransferState } from './transfer.ts';
 
 /*
  * What a transfer does after it has completed. First the marker, an empty file beside the
@@ -97,9 +96,16 @@ export function isOfSource({ type }: { type: string }): boolean {
   return STEP_OF[type as AfterEvent['type']] === 'source';
 }
 
+/** What these rules read of the state of a transfer. */
+interface TransferWithSteps {
+  status: string;
+  facts?: { after?: After };
+  after?: AfterOutcome;
+}
+
 /** Returns the next step of a transfer. Null if none is left, or if it has not completed. */
-export function nextStep(transfer: TransferState): AfterStep | null {
-  if (transfer.status !== 'completed' || transfer.facts.after === undefined) return null;
+export function nextStep(transfer: TransferWithSteps): AfterStep | null {
+  if (transfer.status !== 'completed' || transfer.facts?.after === undefined) return null;
   const { source, destination_marker } = transfer.facts.after;
   const { after = {} } = transfer;
   if (destination_marker !== null && after.marker === undefined) return 'marker';
@@ -107,7 +113,7 @@ export function nextStep(transfer: TransferState): AfterStep | null {
 }
 
 /** Returns the outcomes after one more event. Null if it cannot follow. */
-export function withOutcome(transfer: Transfer, event: AfterEvent): AfterOutcome | null {
+export function withOutcome(transfer: TransferWithSteps, event: AfterEvent): AfterOutcome | null {
   if (transfer.status !== 'completed' || nextStep(transfer) !== STEP_OF[event.type]) return null;
   const { type, data } = event;
   return { ...transfer.after, [STEP_OF[type]]: { type, data } };
@@ -117,9 +123,13 @@ export function withOutcome(transfer: Transfer, event: AfterEvent): AfterOutcome
  * Returns the events that record the outcome of a step. None if it is recorded already. Without its
  * marker, the source stays: other programs may wait for the marker.
  */
-export function recordOutcome(transfer: Transfer, event: AfterEvent, now: string): AfterEvent[] {
+export function recordOutcome(
+  transfer: TransferWithSteps,
+  event: AfterEvent,
+  now: string,
+): AfterEvent[] {
   if (withOutcome(transfer, event) === null) return [];
-  const keeps = transfer.facts.after?.source === 'keep';
+  const keeps = transfer.facts?.after?.source === 'keep';
   if (event.type !== 'transfer.marker_failed' || keeps) return [event];
   const message = `The marker could not be written: ${event.data.reason.message}`;
   const reason = { code: 'marker_failed', message } as const;

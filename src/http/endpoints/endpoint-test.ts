@@ -1,12 +1,9 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { TestLine } from '../../contract/endpoints/answers.ts';
-import {
-  type EndpointTest,
-  type StepResult,
-  testEndpoint,
-} from '../../processes/endpoints/endpoint-test.ts';
+import { type EndpointTest, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
 import type { Access } from '../../processes/endpoints/open-endpoint.ts';
+import type { StepResult } from '../../processes/endpoints/test-step.ts';
 
 const LOOK_MS = 60_000;
 

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { markGrowing } from './enums.ts';
-import type { Schema } from './json-schema.ts';
+import type { Schema } from './schema.ts';
 
 type Answer = OpenAPIV3_1.ResponseObject;
 

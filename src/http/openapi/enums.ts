@@ -13,7 +13,7 @@ import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { WAITING_REASONS } from '../../domain/transfers/waiting-for.ts';
 import { WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
-import type { Schema } from './json-schema.ts';
+import type { Schema } from './schema.ts';
 
 /**
  * Lists of values that several schemas use. Each is a component. Otherwise generators number their

@@ -1,5 +1,6 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
-import { isNull, type Schema } from './json-schema.ts';
+import { isNull } from './json-schema.ts';
+import type { Schema } from './schema.ts';
 
 /**
  * Gives every request and every successful answer in JSON an example: that of its schema, else one

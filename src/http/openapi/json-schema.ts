@@ -1,7 +1,5 @@
-import type { OpenAPIV3_1 } from 'openapi-types';
 import { withNamedEnum } from './enums.ts';
-
-export type Schema = OpenAPIV3_1.SchemaObject & { $ref?: string };
+import type { Schema } from './schema.ts';
 
 const INT32_MAX = 2 ** 31 - 1;
 

@@ -15,7 +15,8 @@ import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answe
 import { noQuery, OPEN, responses } from './documentation.ts';
 import { ENUMS } from './enums.ts';
 import { addExamples } from './examples.ts';
-import { isNull, portable, type Schema } from './json-schema.ts';
+import { isNull, portable } from './json-schema.ts';
+import type { Schema } from './schema.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events. The API shows views of these events.

@@ -1,5 +1,4 @@
 import { lookup } from 'node:dns/promises';
-import { OtherService } from '../../adapters/files/http/other-service.ts';
 import {
   type FileEndpoint,
   type FileEntry,
@@ -11,33 +10,12 @@ import { distrustOf, hasFolders, hostOf } from '../../domain/endpoints/endpoint.
 import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
 import { nameOfVia, viaOf } from '../../domain/endpoints/via.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
-import {
-  isNetworkFailure,
-  TRANSFER_ERRORS,
-  type TransferErrorCode,
-} from '../../domain/transfers/errors.ts';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { Observation } from './connectivity.ts';
-import { testWithProbeFile } from './probe-file.ts';
+import { type Speeds, testWithProbeFile } from './probe-file.ts';
+import { createStep, type Step, type StepResult } from './test-step.ts';
 
-const STEP_LIMIT_MS = 60_000;
-
-export type EndpointTestStep =
-  | 'resolve'
-  | 'via'
-  | 'connect'
-  | 'sign_in'
-  | 'list'
-  | 'write'
-  | 'rename'
-  | 'read'
-  | 'remove';
-
-export type StepResult = { step: EndpointTestStep; ms: number } & (
-  | { ok: true; detail: string }
-  | { ok: false; code: TransferErrorCode; message: string; advice: string }
-);
-
-export interface EndpointTest {
+export interface EndpointTest extends Speeds {
   ok: boolean;
   /**
    * Host key or certificate that the server presented. Null if it presents none or is unreachable.
@@ -50,22 +28,12 @@ export interface EndpointTest {
   steps: StepResult[];
   /** What the verified server announced during the test. */
   announced: AnnouncedHostKey[];
-  /** Bits per second, measured with a probe file of 4 MiB. Null if the test ended before that. */
-  write_bps: number | null;
-  read_bps: number | null;
 }
 
-export interface TestedEndpoint {
+interface TestedEndpoint {
   settings: EndpointSettings;
   endpoint: FileEndpoint;
 }
-
-/** Runs a step and records its result. Throws what the step throws. */
-export type Step = <T>(
-  step: EndpointTestStep,
-  work: (signal: AbortSignal) => Promise<T>,
-  describe: (result: T) => string,
-) => Promise<T>;
 
 /**
  * Tests everything that a transfer needs of an endpoint, step by step, and stops at the first
@@ -85,30 +53,10 @@ export async function testEndpoint(
   };
 
   const via = viaOf(settings);
-  const step: Step = async (name, work, describe) => {
-    const began = performance.now();
-    const record = (result: Record<string, unknown>) => {
-      const recorded = {
-        step: name,
-        ms: Math.round(performance.now() - began),
-        ...result,
-      } as StepResult;
-      examination.steps.push(recorded);
-      onStep(recorded);
-    };
-    try {
-      const result = await work(AbortSignal.timeout(STEP_LIMIT_MS));
-      record({ ok: true, detail: describe(result) });
-      return result;
-    } catch (error) {
-      const { code, message } =
-        error instanceof FileError
-          ? error
-          : { code: 'internal_error' as const, message: String(error) };
-      record({ ok: false, code, message, advice: adviceOn(name, error, code, settings) });
-      throw error;
-    }
-  };
+  const step = createStep(settings, (result) => {
+    examination.steps.push(result);
+    onStep(result);
+  });
 
   try {
     await step(
@@ -159,33 +107,6 @@ export function observationOf(endpointId: string, test: EndpointTest): Observati
     error: failed ? { code: failed.code, message: failed.message } : null,
     probe: { latencyMs, fingerprint: test.fingerprint },
   };
-}
-
-/** What to do if the hop is to blame, not the server behind it. */
-const ADVICE_ON_HOP: Partial<Record<TransferErrorCode, string>> = {
-  auth_failed:
-    "Check the user name and the password or key of `via`, then replace the endpoint's credentials.",
-  host_key_mismatch:
-    "Compare the jump host's key with the one that its administrator names, then add it to `host_keys` of `via`. No password was sent.",
-  connection_failed:
-    'Check host and port of `via`, that it runs, and that its rules allow a connection to the server.',
-};
-
-/** Returns what to do. At `list`, a missing path is the endpoint's base, not a transfer's file. */
-function adviceOn(
-  step: EndpointTestStep,
-  error: unknown,
-  code: TransferErrorCode,
-  settings: EndpointSettings,
-): string {
-  if (error instanceof OtherService)
-    return 'Check `endpoint_url`: it must be the address of the storage API, not of a web console.';
-  const adviceOnHop = step === 'via' ? ADVICE_ON_HOP[code] : undefined;
-  if (adviceOnHop) return adviceOnHop;
-  if (step !== 'list' || code !== 'source_not_found') return TRANSFER_ERRORS[code].advice;
-  return hasFolders(settings)
-    ? "Create the folder on the server, or correct the endpoint's `base_path`."
-    : TRANSFER_ERRORS.destination_not_found.advice;
 }
 
 async function addressesOf(host: string): Promise<string[]> {

@@ -2,19 +2,33 @@ import { randomBytes } from 'node:crypto';
 import { type DestinationFile, type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import { hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { newId } from '../../domain/ids.ts';
-import type { EndpointTest, Step, TestedEndpoint } from './endpoint-test.ts';
+import type { EndpointSettings } from '../../domain/protocols/index.ts';
+import type { Step } from './test-step.ts';
 
 const PROBE_BYTES = 4 * 1024 * 1024;
 const REMOVAL_LIMIT_MS = 60_000;
+
+/** Bits per second, measured with a probe file of 4 MiB. Null if the test ended before that. */
+export interface Speeds {
+  write_bps: number | null;
+  read_bps: number | null;
+}
+
+interface ProbedEndpoint {
+  settings: EndpointSettings;
+  endpoint: FileEndpoint;
+  /** The folder or prefix that gets the probe file. */
+  base: string;
+}
 
 /**
  * Writes, renames, reads back and removes a probe file below `base`. Also removes its leftovers
  * after an error.
  */
 export async function testWithProbeFile(
-  { settings, endpoint, base }: TestedEndpoint & { base: string },
+  { settings, endpoint, base }: ProbedEndpoint,
   step: Step,
-  examination: EndpointTest,
+  speeds: Speeds,
 ): Promise<void> {
   const path = pathBelow(base, probeName());
   const whole = { size: PROBE_BYTES, sha256: '' };
@@ -40,13 +54,13 @@ export async function testWithProbeFile(
           signal: aborted.signal,
         };
         const opened = await endpoint.openDestination(path, options);
-        examination.write_bps = await measure(async () => {
+        speeds.write_bps = await measure(async () => {
           await writeAll(opened, content);
           if (!renames) await opened.commit(whole);
         });
         return opened;
       },
-      () => `${PROBE_BYTES} bytes at ${megabits(examination.write_bps)}`,
+      () => `${PROBE_BYTES} bytes at ${megabits(speeds.write_bps)}`,
     );
     if (renames) {
       await step(
@@ -63,7 +77,7 @@ export async function testWithProbeFile(
       'read',
       async (signal) => {
         const back = new Uint8Array(new SharedArrayBuffer(PROBE_BYTES));
-        examination.read_bps = await measure(() => readAll(endpoint, path, back, signal));
+        speeds.read_bps = await measure(() => readAll(endpoint, path, back, signal));
         if (!Buffer.from(back.buffer).equals(Buffer.from(content.buffer))) {
           throw new FileError(
             'checksum_mismatch',
@@ -72,7 +86,7 @@ export async function testWithProbeFile(
           );
         }
       },
-      () => `the same bytes, at ${megabits(examination.read_bps)}`,
+      () => `the same bytes, at ${megabits(speeds.read_bps)}`,
     );
     await step(
       'remove',

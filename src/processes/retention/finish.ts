@@ -20,9 +20,10 @@ import { RETENTION } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
-import { type Consumer, type ConsumerDeps, catchUpIfIdle } from '../../projections/consumer.ts';
+import type { Consumer, ConsumerDeps } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
 import { firstOpenRecord, lastRecord } from '../../projections/retention/removed-transfers.ts';
+import { catchUpIfIdle } from '../../projections/run-consumer.ts';
 import { allConsumers } from '../consumers.ts';
 
 /** The lock under which records are written and carried out. */

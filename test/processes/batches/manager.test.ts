@@ -25,7 +25,6 @@ import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { runBatches } from '../../../src/processes/batches/manager.ts';
 import { runRetention } from '../../../src/processes/retention/run-retention.ts';
-import { runConsumer } from '../../../src/projections/consumer.ts';
 import {
   forgetReadModels,
   PROJECTIONS,
@@ -33,6 +32,7 @@ import {
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { runConsumer } from '../../../src/projections/run-consumer.ts';
 import { prepareBatch } from '../../../src/projections/save-batch.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {

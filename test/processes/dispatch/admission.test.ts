@@ -7,7 +7,7 @@ import { saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
 import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
 import { dispatchConsumer, rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
 import type { Claim } from '../../../src/processes/dispatch/job-table/leases.ts';
-import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
 import { VERIFICATION } from '../../support/domain/samples.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {

@@ -2,11 +2,8 @@ import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
 import { TRANSFER_ERRORS } from '../../../src/domain/transfers/errors.ts';
-import {
-  type EndpointTest,
-  type StepResult,
-  testEndpoint,
-} from '../../../src/processes/endpoints/endpoint-test.ts';
+import { type EndpointTest, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
+import type { StepResult } from '../../../src/processes/endpoints/test-step.ts';
 import {
   type SftpServer,
   type SftpServerOptions,

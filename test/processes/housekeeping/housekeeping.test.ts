@@ -14,12 +14,12 @@ import { IDEMPOTENCY_KEYS_KEPT } from '../../../src/http/idempotency/table.ts';
 import { API_PURGES, API_RECORDS } from '../../../src/http/purges.ts';
 import { createSessions, hashToken } from '../../../src/http/session/sessions.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
-import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import {
   PROJECTIONS,
   prepareReadModels,
   projectionConsumer,
 } from '../../../src/projections/read-models.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
 import { ABSENT_SERVER } from '../../support/file-servers/sftp/absent-server.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {

@@ -8,7 +8,8 @@ import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { followCopy } from '../../../src/processes/log-copy/follow-copy.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
-import { catchUpIfIdle, lockOf } from '../../../src/projections/consumer.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
 import {
   type FakeEventStoreDb,
   startFakeEventStoreDb,

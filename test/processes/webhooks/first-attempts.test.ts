@@ -12,9 +12,10 @@ import {
   createFirstAttempts,
 } from '../../../src/processes/webhooks/first-attempts.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
-import { type Consumer, runConsumer } from '../../../src/projections/consumer.ts';
+import type { Consumer } from '../../../src/projections/consumer.ts';
 import { readToEnd } from '../../../src/projections/read-to-end.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { runConsumer } from '../../../src/projections/run-consumer.ts';
 import { prepareBatch } from '../../../src/projections/save-batch.ts';
 import { TRANSFER_EVENTS } from '../../support/domain/samples.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';

@@ -10,8 +10,8 @@ import { WEBHOOK_EVENT_TYPES } from '../../../src/domain/webhook.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { failDeliveriesOfRemoved } from '../../../src/processes/webhooks/delivery-table/removed-webhooks.ts';
 import { createOutboxConsumer, rebuildOutbox } from '../../../src/processes/webhooks/outbox.ts';
-import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
 import {
   AFTER_EVENTS,
   batchCompleted,

@@ -8,7 +8,7 @@ import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { findTransfer } from '../../../src/processes/live/queries.ts';
 import { loadCheckpoint, verifyCheckpoint } from '../../../src/projections/checkpoint.ts';
-import { catchUpIfIdle, lockOf, runConsumer } from '../../../src/projections/consumer.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
 import {
   PROJECTIONS,
   prepareReadModels,
@@ -16,6 +16,7 @@ import {
 } from '../../../src/projections/read-models.ts';
 import { rebuildProjection, verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import type { RebuildProgress } from '../../../src/projections/rebuild/shadow.ts';
+import { catchUpIfIdle, runConsumer } from '../../../src/projections/run-consumer.ts';
 import { createTransferSearch } from '../../../src/projections/search/projection.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';

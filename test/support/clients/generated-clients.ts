@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { expect } from 'vitest';
-import type { Schema } from '../../../src/http/openapi/json-schema.ts';
+import type { Schema } from '../../../src/http/openapi/schema.ts';
 import type { TestApi } from '../http/api.ts';
 
 export const exec = promisify(execFile);

@@ -8,8 +8,8 @@ import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
 import type { Scope } from '../../../src/domain/scope.ts';
 import { createHttpServer, type HttpServerDeps } from '../../../src/http/app.ts';
-import { runConsumer } from '../../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../../src/projections/read-models.ts';
+import { runConsumer } from '../../../src/projections/run-consumer.ts';
 import { CAUSE, openTestInstallation, type TestInstallation } from '../service/installation.ts';
 
 export interface Answer {

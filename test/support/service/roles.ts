@@ -4,8 +4,8 @@ import type { Installation } from '../../../src/installation.ts';
 import type { ProcessRole } from '../../../src/process-roles.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
 import { createJobRecorder, dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
-import { runConsumer } from '../../../src/projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../../src/projections/read-models.ts';
+import { runConsumer } from '../../../src/projections/run-consumer.ts';
 import { startService } from '../../../src/service.ts';
 import { startProcess } from '../programs/server-process.ts';
 

@@ -8,7 +8,7 @@ import type { TransferCreated } from '../../../src/domain/transfers/transfer.ts'
 import type { WebhookEventType } from '../../../src/domain/webhook.ts';
 import type { Installation } from '../../../src/installation.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
-import { catchUpIfIdle } from '../../../src/projections/consumer.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../domain/samples.ts';
 
 /** Registers a webhook and returns its id. */

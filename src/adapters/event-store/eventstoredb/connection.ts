@@ -4,6 +4,7 @@ import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import type { Append, Appended } from './append-messages.ts';
 import { createAppendStream, type Send } from './append-stream.ts';
+import type { CallLimits } from './call-limits.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
 import { createRenewable, type Leader } from './renewable.ts';
 import { checkServerVersion } from './server-version.ts';
@@ -11,17 +12,6 @@ import { checkServerVersion } from './server-version.ts';
 /** Concurrency limit for appends. */
 const APPENDS_IN_FLIGHT = 64;
 const LONGEST_READER_PAUSE_MS = 60_000;
-
-/** The time that a call has left. */
-export interface CallLimits {
-  /** Aborts when the caller has its answer. A call must send nothing after that. */
-  signal: AbortSignal;
-  /**
-   * Returns the milliseconds for a try that starts now. Throws EventStoreUnavailable if none are
-   * left.
-   */
-  attemptMs(): number;
-}
 
 /**
  * The two clients of this process: one for appends, and one for reads and subscriptions, so that

@@ -15,8 +15,9 @@ import {
   type ExpectedRevision,
   RevisionConflict,
 } from '../port.ts';
+import type { CallLimits } from './call-limits.ts';
 import type { EventStoreDbSignIn } from './client-url.ts';
-import { type CallLimits, shareConnection } from './connection.ts';
+import { shareConnection } from './connection.ts';
 import { giveUp, isTransient, StaleNode } from './errors.ts';
 import { collect, readHead } from './reads.ts';
 import { toRecord, toStoredEvent } from './records.ts';

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import type { Batch, SubscribeOptions } from '../port.ts';
-import type { CallLimits, Connection } from './connection.ts';
+import type { CallLimits } from './call-limits.ts';
+import type { Connection } from './connection.ts';
 import { giveUp, isTransient } from './errors.ts';
 import { type Feed, openFeed } from './feed.ts';
 import { readHead } from './reads.ts';

@@ -1,52 +1,21 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { FTPContext, FTPResponse } from 'basic-ftp';
-import {
-  type DataConnection,
-  type DataConnectionOptions,
-  dataConnectionsOf,
-} from './data-connection.ts';
+import type { FTPContext } from 'basic-ftp';
+import { type Commands, dataConnectionsOf, type OpenDataConnection } from './data-connection.ts';
 import { isDataRefusal, stallError } from './errors.ts';
-
-export interface FtpsTimeouts {
-  /** Limits each step of connecting: the TCP connect, the TLS start and the sign-in. */
-  connectMs: number;
-  /** Maximum time without an answer, or without a byte of a file that is under way. */
-  stallMs: number;
-  /** How long an unused connection stays open. */
-  idleMs: number;
-  /** A connection that was unused for longer must answer a NOOP before it is used again. */
-  trustMs: number;
-  /** How long a caller waits for a connection while all are in use. */
-  queueMs: number;
-}
+import type { FtpsTimeouts } from './timeouts.ts';
 
 /**
  * One signed-in control connection. Its methods throw the errors of the server, of basic-ftp or of
  * Node.js unchanged; `fileError` converts them.
  */
-export interface Connection {
+export interface Connection extends Commands {
   /** False as soon as it is lost or closed. */
   readonly usable: boolean;
   /** Features from the server's answer to FEAT, such as `MLST` or `REST`. */
   readonly features: ReadonlyMap<string, string>;
-  /**
-   * Sends a command and awaits its reply. Send one at a time, and none during a transfer. The
-   * server may be silent for `milliseconds`, by default `stallMs`.
-   */
-  request(command: string, milliseconds?: number): Promise<FTPResponse>;
-  /**
-   * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if
-   * the server refuses a command or rejects the data connection. Any later error is that of
-   * `ended`.
-   */
-  openDataConnection(commands: string[], options?: DataConnectionOptions): Promise<DataConnection>;
+  openDataConnection: OpenDataConnection;
   /** Maximum silence of the server. Set it on a data connection while you wait for data. */
   readonly stallMs: number;
-  /**
-   * Returns the promise's outcome. If there is none in time, it cuts the connection and throws. The
-   * default time is `stallMs`.
-   */
-  inTime<Result>(promise: Promise<Result>, milliseconds?: number): Promise<Result>;
   /** Cuts both connections. Everything under way fails with the error. */
   lose(error: Error): void;
   close(): void;

@@ -2,8 +2,8 @@ import type { OnReadOpts } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import type { FTPContext, FTPResponse } from 'basic-ftp';
 import { connected } from './connected.ts';
-import type { Connection, FtpsTimeouts } from './connection.ts';
 import { isDataRefusal, isRefusal, SessionExpired, stallError } from './errors.ts';
+import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface DataConnectionOptions {
   onread?: OnReadOpts;
@@ -26,8 +26,32 @@ export interface DataConnection {
   broken: Promise<never>;
 }
 
+/**
+ * Opens a data connection and sends the commands. The last one starts the transfer. Rejects if
+ * the server refuses a command or rejects the data connection. Any later error is that of
+ * `ended`.
+ */
+export type OpenDataConnection = (
+  commands: string[],
+  options?: DataConnectionOptions,
+) => Promise<DataConnection>;
+
+/** Commands over a control connection, and their time limits. */
+export interface Commands {
+  /**
+   * Sends a command and awaits its reply. Send one at a time, and none during a transfer. The
+   * server may be silent for `milliseconds`, by default `stallMs`.
+   */
+  request(command: string, milliseconds?: number): Promise<FTPResponse>;
+  /**
+   * Returns the promise's outcome. If there is none in time, it cuts the connection and throws. The
+   * default time is `stallMs`.
+   */
+  inTime<Result>(promise: Promise<Result>, milliseconds?: number): Promise<Result>;
+}
+
 /** What a data connection uses of its control connection. */
-interface Control extends Pick<Connection, 'request' | 'inTime'> {
+interface Control extends Commands {
   ftp: FTPContext;
   /** Cuts both connections and throws the error. */
   lose(error: Error): never;
@@ -45,7 +69,7 @@ export function dataConnectionsOf(
   { ftp, request, inTime, lose, loseIfUseless }: Control,
   tls: ConnectionOptions,
   { connectMs, stallMs }: FtpsTimeouts,
-): Connection['openDataConnection'] {
+): OpenDataConnection {
   const control = ftp.socket as TLSSocket;
   // Node.js resumes a TLS session only under the name with which it began. That is the servername,
   // or the address if the endpoint has no name.

@@ -2,7 +2,6 @@ import type { ConnectionOptions } from 'node:tls';
 import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
-import type { FtpsTimeouts } from './connection.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { list } from './listing.ts';
@@ -10,6 +9,7 @@ import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
 import { type FtpsCredentials, openConnection, presentedCertificate } from './sign-in.ts';
 import { openSource } from './source.ts';
+import { type FtpsTimeouts, TIMEOUTS } from './timeouts.ts';
 
 export interface FtpsEndpointOptions {
   settings: FtpsSettings;
@@ -17,14 +17,6 @@ export interface FtpsEndpointOptions {
   maxConnections: number;
   timeouts?: Partial<FtpsTimeouts>;
 }
-
-const TIMEOUTS: FtpsTimeouts = {
-  connectMs: 20_000,
-  stallMs: 60_000,
-  idleMs: 60_000,
-  trustMs: 5_000,
-  queueMs: 60_000,
-};
 
 /**
  * Creates the FileEndpoint for one FTPS server. It keeps idle connections open for a minute. Each

@@ -1,7 +1,8 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import type { Connection, FtpsTimeouts } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
+import type { FtpsTimeouts } from './timeouts.ts';
 
 /** The use of one connection by one file. */
 export interface Lease {

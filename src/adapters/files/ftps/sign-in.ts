@@ -6,8 +6,9 @@ import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep, type Peer } from '../port.ts';
 import { distrust, startTls } from './certificate.ts';
 import { connected } from './connected.ts';
-import { type Connection, connectionOn, type FtpsTimeouts } from './connection.ts';
+import { type Connection, connectionOn } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
+import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface FtpsCredentials {
   password: string;

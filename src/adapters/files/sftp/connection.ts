@@ -6,7 +6,6 @@ import {
   distrust,
   hostKeysOf,
 } from '../../../domain/endpoints/host-keys.ts';
-import type { ViaCredentials } from '../../../domain/endpoints/via.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';
@@ -16,26 +15,14 @@ import { connectionError, fileError, type SshError } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
-import { openReceivingRoute, openRoute, type Route } from './route.ts';
+import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
 import { answerPrompts, signIn } from './sign-in.ts';
+import type { SftpTimeouts } from './timeouts.ts';
 
 export type SftpCredentials = Extract<
   EndpointCredentials,
   { password: string } | { private_key: string }
 >;
-
-export interface SftpTimeouts {
-  /** Limit until the TCP connection is open, and again until SFTP is open. */
-  connectMs: number;
-  /** Limit without a byte from the server while a request is unanswered. */
-  stallMs: number;
-  /** How long an idle connection is kept. */
-  idleMs: number;
-  /**
-   * A connection that was idle for this long must answer a test request before it is used again.
-   */
-  trustMs: number;
-}
 
 export interface Target {
   settings: SftpSettings;
@@ -45,15 +32,6 @@ export interface Target {
   fastPath: boolean;
   /** Receives each key that the verified server announces, also the one that it presented. */
   announce(key: AnnouncedHostKey): void;
-}
-
-/** How to reach the server. */
-export interface Routing {
-  settings: SftpSettings;
-  /** The secrets of the hop. */
-  via: ViaCredentials | undefined;
-  /** Limit until the connection is open, and again until SFTP is open. */
-  timeoutMs: number;
 }
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;

@@ -6,12 +6,7 @@ import {
 } from '../../../domain/endpoints/host-keys.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
-import {
-  openConnection,
-  presentedHostKey,
-  type SftpCredentials,
-  type SftpTimeouts,
-} from './connection.ts';
+import { openConnection, presentedHostKey, type SftpCredentials } from './connection.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';
@@ -20,6 +15,7 @@ import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
 import { openRoute } from './route.ts';
 import { openSource } from './source.ts';
+import { type SftpTimeouts, TIMEOUTS } from './timeouts.ts';
 
 export interface SftpEndpointOptions {
   settings: SftpSettings;
@@ -29,13 +25,6 @@ export interface SftpEndpointOptions {
   /** If false, ssh2 moves the bytes by itself. True by default. */
   fastPath?: boolean;
 }
-
-const TIMEOUTS: SftpTimeouts = {
-  connectMs: 20_000,
-  stallMs: 60_000,
-  idleMs: 60_000,
-  trustMs: 5_000,
-};
 
 /**
  * A probe signs in to a jump host or proxy. After a rejection, probes wait this long: one a minute

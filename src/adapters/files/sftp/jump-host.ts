@@ -7,7 +7,6 @@ import { throughHop, type ViaOptions } from '../via/proxy.ts';
 import { authorityOf } from '../via/target.ts';
 import { connectionError, fileError } from './errors.ts';
 import { fingerprintOf } from './host-key.ts';
-import type { Route } from './route.ts';
 import { answerPrompts, signIn } from './sign-in.ts';
 
 /**
@@ -15,7 +14,9 @@ import { answerPrompts, signIn } from './sign-in.ts';
  * connection to the jump host ends with it: closing the socket ends both, and either end that
  * breaks ends the other. Throws FileError.
  */
-export function connectThroughJumpHost(options: ViaOptions): Promise<Route> {
+export function connectThroughJumpHost(
+  options: ViaOptions,
+): Promise<{ stream: ClientChannel; socket: Socket }> {
   const { target, via } = options;
   return throughHop(options, async (socket) => {
     const ssh = await signedIn(socket, options);

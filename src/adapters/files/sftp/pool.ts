@@ -1,7 +1,8 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import type { Connection, SftpTimeouts } from './connection.ts';
+import type { Connection } from './connection.ts';
+import type { SftpTimeouts } from './timeouts.ts';
 
 /**
  * The share of a connection that a file takes: eight small files share one, a big file fills one.

@@ -1,12 +1,11 @@
 import { once } from 'node:events';
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { viaOf } from '../../../domain/endpoints/via.ts';
+import { type ViaCredentials, viaOf } from '../../../domain/endpoints/via.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { connectThroughProxy } from '../via/proxy.ts';
-import type { Routing } from './connection.ts';
 import { fileError } from './errors.ts';
 import { connectReceiving, type ReceivingSocket } from './fast-path/receive.ts';
 import { connectThroughJumpHost } from './jump-host.ts';
@@ -17,6 +16,15 @@ export interface Route {
   stream: Duplex;
   /** The TCP connection of this process. Destroying it ends the route. */
   socket: Socket;
+}
+
+/** How to reach the server. */
+export interface Routing {
+  settings: SftpSettings;
+  /** The secrets of the hop. */
+  via: ViaCredentials | undefined;
+  /** Limit until the connection is open, and again until SFTP is open. */
+  timeoutMs: number;
 }
 
 interface RouteOptions extends Routing {

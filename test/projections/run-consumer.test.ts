@@ -18,16 +18,15 @@ import {
   verifyCheckpoint,
   WrongLog,
 } from '../../src/projections/checkpoint.ts';
-import {
-  type ApplyingConsumer,
-  type Consumer,
-  type ConsumerDeps,
-  type ConsumerStatus,
-  catchUpIfIdle,
-  type PreparingConsumer,
-  runConsumer,
+import type {
+  ApplyingConsumer,
+  Consumer,
+  ConsumerDeps,
+  ConsumerStatus,
+  PreparingConsumer,
 } from '../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../src/projections/read-models.ts';
+import { catchUpIfIdle, runConsumer } from '../../src/projections/run-consumer.ts';
 import { createLog } from '../support/domain/histories.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import {

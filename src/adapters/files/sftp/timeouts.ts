@@ -1,0 +1,19 @@
+export interface SftpTimeouts {
+  /** Limit until the TCP connection is open, and again until SFTP is open. */
+  connectMs: number;
+  /** Limit without a byte from the server while a request is unanswered. */
+  stallMs: number;
+  /** How long an idle connection is kept. */
+  idleMs: number;
+  /**
+   * A connection that was idle for this long must answer a test request before it is used again.
+   */
+  trustMs: number;
+}
+
+export const TIMEOUTS: SftpTimeouts = {
+  connectMs: 20_000,
+  stallMs: 60_000,
+  idleMs: 60_000,
+  trustMs: 5_000,
+};
