@@ -108,9 +108,7 @@ function wholeParts({ checksum, partSize, send }: MultipartUpload): Write {
   return async (offset, data) => {
     const body = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     const digest = digestOf(checksum.name, body);
-    const encoded = digest.toString('base64');
-    const declared =
-      checksum.name === 'crc32' ? { ChecksumCRC32: encoded } : { ContentMD5: encoded };
+    const declared = checksum.declared(digest);
     await send(offset / partSize + 1, { body, declared, digest: () => digest });
   };
 }

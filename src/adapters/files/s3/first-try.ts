@@ -13,6 +13,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { SdkRequest, SdkResponse } from '../http/http.ts';
 import { MTIME_KEY } from '../modification-time.ts';
+import { CRC32_HEADER } from './checksums.ts';
 import { createSigner, type Signer } from './signature.ts';
 
 export type ObjectCommand =
@@ -44,7 +45,7 @@ type Input = Record<string, unknown>;
 
 /** The header of each member of an input. The SDK builds requests with other members. */
 const HEADERS: Record<string, string> = {
-  ChecksumCRC32: 'x-amz-checksum-crc32',
+  ChecksumCRC32: CRC32_HEADER,
   ChecksumMode: 'x-amz-checksum-mode',
   ContentMD5: 'content-md5',
   IfMatch: 'if-match',
@@ -136,7 +137,7 @@ export function answerOf({ response: { headers, body } }: SdkResponse): ObjectAn
   const mtime = headers[`x-amz-meta-${MTIME_KEY}`];
   return {
     Body: body as unknown as ObjectAnswer['Body'],
-    ChecksumCRC32: headers['x-amz-checksum-crc32'],
+    ChecksumCRC32: headers[CRC32_HEADER],
     ContentLength: length === undefined ? undefined : Number(length),
     ContentRange: headers['content-range'],
     ETag: headers.etag,

@@ -4,7 +4,6 @@ import {
   CreateMultipartUploadCommand,
   paginateListParts,
   UploadPartCommand,
-  type UploadPartCommandInput,
 } from '@aws-sdk/client-s3';
 import { abortable } from '../abort.ts';
 import { assertCommitted, isReplaced } from '../http/destination-file.ts';
@@ -12,7 +11,14 @@ import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
-import { CHECKSUMS, type Checksum, md5OfETag } from './checksums.ts';
+import {
+  CHECKSUMS,
+  type Checksum,
+  CRC32_WANTED,
+  checksumOf,
+  type Declared,
+  type Described,
+} from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { foundObject, metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
@@ -41,15 +47,12 @@ export interface MultipartUpload {
 export interface PartContent {
   body: Buffer | Readable;
   /** The digest for the server to check, if it is known before the request. */
-  declared?: Pick<UploadPartCommandInput, 'ContentMD5' | 'ChecksumCRC32'>;
+  declared?: Declared;
   /** Headers that replace those that the SDK derives from the body. */
   headers?: Record<string, string>;
   /** Returns the digest of the part. Called after the whole body was sent. */
   digest(): Buffer;
 }
-
-/** What the server says of a whole object. */
-type Completed = Pick<ObjectAnswer, 'ChecksumCRC32' | 'ETag' | 'ServerSideEncryption'>;
 
 interface Known {
   id: string;
@@ -79,17 +82,17 @@ export async function beginUpload(
   const { key, signal } = options;
   // The server may carry out a request that was given up, after the clean-up has looked. So an
   // abort does not end the request, but the upload that it starts.
-  const start = (algorithm: { ChecksumAlgorithm?: 'CRC32' }) =>
+  const start = (wanted: Partial<typeof CRC32_WANTED>) =>
     s3.send(
       new CreateMultipartUploadCommand({
         Bucket: settings.bucket,
         Key: key,
-        ...algorithm,
+        ...wanted,
         ...storageOf(settings),
         ...metadataOf(options.modifiedAt),
       }),
     );
-  const starting = start({ ChecksumAlgorithm: 'CRC32' }).catch((error) => {
+  const starting = start(CRC32_WANTED).catch((error) => {
     if (!/^(Invalid(Argument|Request)|NotImplemented)$/.test(serverAnswer(error) ?? ''))
       throw error;
     return start({});
@@ -101,8 +104,7 @@ export async function beginUpload(
         .catch(() => undefined);
     throw error;
   });
-  const checksum = answer.ChecksumAlgorithm === 'CRC32' ? CHECKSUMS.crc32 : CHECKSUMS.md5;
-  const known = { id: answer.UploadId as string, checksum, parts: new Map() };
+  const known = { id: answer.UploadId as string, checksum: checksumOf(answer), parts: new Map() };
   return { upload: multipartUpload(store, options, known), isOnly: !wasRepeated(answer) };
 }
 
@@ -128,15 +130,14 @@ export async function resumeUpload(
       object,
       { abortSignal: options.signal },
     )) {
-      for (const { PartNumber, ETag = '', Size, ChecksumCRC32 } of Parts) {
+      for (const part of Parts) {
+        const { PartNumber, ETag = '', Size } = part;
         const digest = digests[parts.size];
         const asSent =
           digest !== undefined &&
           PartNumber === parts.size + 1 &&
           Size === bytesOfPart(PartNumber, options) &&
-          (checksum.name === 'crc32'
-            ? ChecksumCRC32 === digest.toString('base64')
-            : md5OfETag(ETag, undefined) === digest.toString('hex'));
+          checksum.in(part) === checksum.ofPart(digest);
         if (!asSent)
           return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
         parts.set(PartNumber, { etag: ETag, digest });
@@ -178,16 +179,12 @@ function multipartUpload(
     digest: Buffer,
     checkedByServer: boolean,
   ): void {
-    const md5 = md5OfETag(answer.ETag, answer.ServerSideEncryption);
-    if (checksum.name === 'md5' && md5 === null) {
+    const found = checksum.in(answer);
+    if (found === checksum.ofPart(digest)) return;
+    if (found === null && !checksum.isAlwaysAnswered) {
       compared &&= checkedByServer;
       return;
     }
-    const isSame =
-      checksum.name === 'crc32'
-        ? answer.ChecksumCRC32 === digest.toString('base64')
-        : md5 === digest.toString('hex');
-    if (isSame) return;
     throw new FileError(
       'checksum_mismatch',
       'transfer',
@@ -201,26 +198,23 @@ function multipartUpload(
 
   /** Returns the ETag of the whole object, if it derives from the checksum that is known. */
   function etagOfParts(): string | undefined {
-    return checksum.name === 'md5' ? `"${checksumOfParts()}"` : undefined;
+    return checksum.etag(checksumOfParts());
   }
 
   /**
    * Returns whether the object under the key is the one sent; null if its checksum can't be
    * compared.
    */
-  function isOurs({ ChecksumCRC32, ETag, ServerSideEncryption }: Completed): boolean | null {
-    const expected = checksumOfParts();
-    if (checksum.name === 'crc32')
-      return ChecksumCRC32 === undefined ? null : ChecksumCRC32 === expected;
-    const md5 = md5OfETag(ETag, ServerSideEncryption);
-    return md5 === null ? null : md5 === expected;
+  function isOurs(object: Described): boolean | null {
+    const found = checksum.in(object);
+    return found === null ? null : found === checksumOfParts();
   }
 
-  function join(condition: { IfNoneMatch?: '*' }): Promise<Completed> {
+  function join(condition: { IfNoneMatch?: '*' }): Promise<Described> {
     const listed = first(count).map(({ etag, digest }, index) => ({
       PartNumber: index + 1,
       ETag: etag,
-      ...(checksum.name === 'crc32' ? { ChecksumCRC32: digest.toString('base64') } : {}),
+      ...checksum.listed(digest),
     }));
     return s3.send(
       new CompleteMultipartUploadCommand({
@@ -235,7 +229,7 @@ function multipartUpload(
   }
 
   function headObject(): Promise<ObjectAnswer> {
-    return store.head(key, signal, checksum.name === 'crc32' ? { ChecksumMode: 'ENABLED' } : {});
+    return store.head(key, signal, checksum.question);
   }
 
   return {

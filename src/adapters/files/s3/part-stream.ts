@@ -13,9 +13,6 @@ export interface PartStream {
   digest(): Buffer;
 }
 
-const CRC32_TRAILER = 'x-amz-checksum-crc32';
-const CRC32_IN_BASE64 = 8;
-
 /**
  * Creates the stream of a part of `bytes` bytes.
  *
@@ -26,45 +23,57 @@ const CRC32_IN_BASE64 = 8;
  * With MD5, the body is the content alone, and only the server's answer can be compared.
  */
 export function createPartStream(bytes: number, chunkSize: number, checksum: Checksum): PartStream {
-  const framed = checksum.name === 'crc32';
+  const { trailer } = checksum;
   const running = checksum.start();
   const { body, push } = createPieceBody(bytes);
   let digest: Buffer | null = null;
 
   return {
     body,
-    headers: framed
-      ? framedHeaders(bytes, chunkSize)
+    headers: trailer
+      ? framedHeaders(bytes, chunkSize, trailer, checksum.bytes)
       : { 'content-length': String(bytes), 'x-amz-content-sha256': 'UNSIGNED-PAYLOAD' },
     push: (chunk) =>
       push(chunk, (isLast) => {
         running.update(chunk);
         if (isLast) digest = running.digest();
-        return framed ? frame(chunk, digest) : Buffer.from(chunk);
+        return trailer ? frame(chunk, digest && trailerOf(trailer, digest)) : Buffer.from(chunk);
       }),
     digest: () => digest as Buffer,
   };
 }
 
-function frame(chunk: Uint8Array, digest: Buffer | null): Buffer {
-  const end = digest === null ? '' : `0\r\n${CRC32_TRAILER}:${digest.toString('base64')}\r\n\r\n`;
-  return Buffer.concat([Buffer.from(frameStart(chunk.length)), chunk, Buffer.from(`\r\n${end}`)]);
+function frame(chunk: Uint8Array, trailer: string | null): Buffer {
+  return Buffer.concat([
+    Buffer.from(frameStart(chunk.length)),
+    chunk,
+    Buffer.from(`\r\n${trailer ?? ''}`),
+  ]);
+}
+
+/** Returns what follows the last chunk. */
+function trailerOf(name: string, digest: Buffer): string {
+  return `0\r\n${name}:${digest.toString('base64')}\r\n\r\n`;
 }
 
 function frameStart(length: number): string {
   return `${length.toString(16)}\r\n`;
 }
 
-function framedHeaders(bytes: number, chunkSize: number): Record<string, string> {
+function framedHeaders(
+  bytes: number,
+  chunkSize: number,
+  trailer: string,
+  digestBytes: number,
+): Record<string, string> {
   const frame = (length: number) => (length === 0 ? 0 : frameStart(length).length + length + 2);
-  const trailer = `0\r\n${CRC32_TRAILER}:\r\n\r\n`.length + CRC32_IN_BASE64;
-  const encoded =
-    Math.floor(bytes / chunkSize) * frame(chunkSize) + frame(bytes % chunkSize) + trailer;
+  const end = trailerOf(trailer, Buffer.alloc(digestBytes)).length;
+  const encoded = Math.floor(bytes / chunkSize) * frame(chunkSize) + frame(bytes % chunkSize) + end;
   return {
     'content-length': String(encoded),
     'content-encoding': 'aws-chunked',
     'x-amz-content-sha256': 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
     'x-amz-decoded-content-length': String(bytes),
-    'x-amz-trailer': CRC32_TRAILER,
+    'x-amz-trailer': trailer,
   };
 }

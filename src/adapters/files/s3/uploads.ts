@@ -17,7 +17,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { abortError } from '../abort.ts';
 import { FileError, type Leftovers } from '../port.ts';
-import { CHECKSUMS } from './checksums.ts';
+import { CHECKSUMS, type ChecksumName } from './checksums.ts';
 import { fileError, isMissing, isRefused, isUploadGone } from './errors.ts';
 import type { Store } from './store.ts';
 
@@ -25,7 +25,7 @@ import type { Store } from './store.ts';
 export interface UploadState {
   upload_id: string;
   part_size: number;
-  checksum: 'crc32' | 'md5';
+  checksum: ChecksumName;
   /** Digests of the parts from the first on, concatenated, in base64. */
   digests: string;
 }
