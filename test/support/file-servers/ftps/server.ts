@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -23,6 +22,7 @@ import { canHaveMountNamespace } from '../../programs/mount-namespace.ts';
 import { whyNoOwnAccount } from '../../programs/own-account.ts';
 import { type ServerProcess, startProcess } from '../../programs/server-process.ts';
 import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
+import { proftpdSettings } from '../proftpd.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
 
@@ -243,32 +243,7 @@ const proftpdConfiguration: Configuration = (
 ModulePath "${programs.path('/usr/lib/proftpd')}"
 LoadModule mod_tls.c
 ${extraConfig ?? ''}
-ServerType standalone
-ServerName waybill
-DefaultAddress ${host}
-SocketBindTight on
-Port ${port}
-UseIPv6 off
-User ${AS_ROOT ? 'root' : userInfo().username}
-Group ${process.getgid?.() === 0 ? 'root' : execFileSync('id', ['-gn'], { encoding: 'utf8' }).trim()}
-RootLogin on
-AuthPAM off
-AuthOrder mod_auth_file.c
-AuthUserFile "${join(home, 'accounts')}"
-RequireValidShell off
-UseFtpUsers off
-AllowOverwrite on
-AllowStoreRestart on
-AllowRetrieveRestart on
-MaxInstances 200
-DelayEngine off
-UseReverseDNS off
-ControlsEngine off
-PidFile "${join(home, 'pid')}"
-ScoreboardFile "${join(home, 'scoreboard')}"
-WtmpLog off
-TransferLog none
-SystemLog "${join(home, 'server.log')}"
+${proftpdSettings({ home, host, port, systemLog: join(home, 'server.log') })}
 LogFormat answers "%r -> %s %S"
 ExtendedLog "${join(home, 'server.log')}" ALL answers
 TLSEngine on

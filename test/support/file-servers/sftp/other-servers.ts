@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
@@ -16,6 +16,7 @@ import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
 import { whyNoOwnAccount } from '../../programs/own-account.ts';
 import { type ServerProcess, startProcess } from '../../programs/server-process.ts';
 import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
+import { proftpdSettings } from '../proftpd.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
 
@@ -130,36 +131,10 @@ async function proftpd({ path }: DebianPrograms, home: string, port: number): Pr
   const ids = `${process.getuid?.()}:${process.getgid?.()}`;
   const account = `waybill:${passwordHash(TEST_PASSWORD)}:${ids}::${join(home, 'root')}:/bin/sh\n`;
   await writeFile(join(home, 'accounts'), account, { mode: 0o600 });
-  const group = AS_ROOT ? 'root' : execFileSync('id', ['-gn'], { encoding: 'utf8' }).trim();
   const configuration = `
 ModulePath "${path('/usr/lib/proftpd')}"
 LoadModule mod_sftp.c
-ServerType standalone
-ServerName waybill
-DefaultAddress 127.0.0.1
-SocketBindTight on
-Port ${port}
-UseIPv6 off
-User ${AS_ROOT ? 'root' : userInfo().username}
-Group ${group}
-RootLogin on
-AuthPAM off
-AuthOrder mod_auth_file.c
-AuthUserFile "${join(home, 'accounts')}"
-RequireValidShell off
-UseFtpUsers off
-AllowOverwrite on
-AllowStoreRestart on
-AllowRetrieveRestart on
-MaxInstances 200
-DelayEngine off
-UseReverseDNS off
-ControlsEngine off
-PidFile "${join(home, 'pid')}"
-ScoreboardFile "${join(home, 'scoreboard')}"
-WtmpLog off
-TransferLog none
-SystemLog none
+${proftpdSettings({ home, host: '127.0.0.1', port, systemLog: 'none' })}
 SFTPEngine on
 SFTPHostKey "${join(home, 'host_key')}"
 SFTPAuthMethods password
