@@ -7,6 +7,7 @@ import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
+import { SESSION_HOURS, SESSION_IDLE_MINUTES } from '../src/domain/session.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfers/errors.ts';
 import { WAITING_REASONS } from '../src/domain/transfers/waiting-for.ts';
 
@@ -49,6 +50,16 @@ describe('how long an Idempotency-Key holds', () => {
     ['docs/compliance.md', `an \`Idempotency-Key\` | ${IDEMPOTENCY_HOURS} hours |`],
     ['docs/operators.md', `gets its first answer for ${IDEMPOTENCY_HOURS} hours`],
     ['docs/operators.md', `At least ${SHORTEST_HOURS} hours must have passed`],
+  ])('is in %s: %s', (document, sentence) => {
+    expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('how long a session of the console lasts', () => {
+  it.each([
+    ['docs/operators.md', `after ${SESSION_IDLE_MINUTES} minutes without use`],
+    ['docs/operators.md', `after ${SESSION_HOURS} hours, at sign-out`],
+    ['docs/roles.md', `sessions last up to ${SESSION_HOURS} hours`],
   ])('is in %s: %s', (document, sentence) => {
     expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
   });

@@ -17,6 +17,8 @@ export const LOG_SIGNING_KEY = 'log-signing-key';
 
 const CHECK_TEXT = Buffer.from('waybill');
 const SWEEP_PAGE = 1_000;
+/** A sweep keeps a record that no event names for this time: its event may follow. */
+const UNNAMED_HOURS = 1;
 
 /** A record can't be read or written. The message names the record, never its content. */
 export class VaultError extends Error {
@@ -154,7 +156,7 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
     for (let after = ''; ; ) {
       const page = await sql<{ id: string }[]>`
         select id from work.vault
-         where id > ${after} and created_at < now() - interval '1 hour'
+         where id > ${after} and created_at < now() - ${UNNAMED_HOURS} * interval '1 hour'
          order by id limit ${SWEEP_PAGE}`;
       const last = page.at(-1);
       if (last === undefined) return deleted;

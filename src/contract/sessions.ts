@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { ROLES } from '../domain/role.ts';
 import { SCOPES } from '../domain/scope.ts';
+import { SESSION_IDLE_MINUTES } from '../domain/session.ts';
 import { text } from '../domain/text.ts';
 import { timestamp } from './instants.ts';
 import { account, EXAMPLE_KEY, keyId, keyName } from './keys.ts';
@@ -72,8 +73,8 @@ export const sessionInfo = z
       .nullable()
       .describe("The page that ends the session at the person's identity provider."),
     expires_at: timestamp.describe(
-      'The latest end of the session. It ends earlier after 30 minutes without use, and when a ' +
-        'person has lost the role.',
+      `The latest end of the session. It ends earlier after ${SESSION_IDLE_MINUTES} minutes without ` +
+        'use, and when a person has lost the role.',
     ),
   })
   .meta({ id: 'Session' });

@@ -1,7 +1,7 @@
 import cookie, { type CookieSerializeOptions } from '@fastify/cookie';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { ABSOLUTE_HOURS } from './sessions.ts';
+import { SESSION_HOURS } from '../../domain/session.ts';
 
 const SESSION = 'waybill_session';
 const SIGN_IN = 'waybill_sign_in';
@@ -43,7 +43,7 @@ export function readSessionCookie(request: FastifyRequest): string | null {
 }
 
 export function setSessionCookie(reply: FastifyReply, token: string): void {
-  void reply.setCookie(SESSION, token, { ...ATTRIBUTES, maxAge: ABSOLUTE_HOURS * 3_600 });
+  void reply.setCookie(SESSION, token, { ...ATTRIBUTES, maxAge: SESSION_HOURS * 3_600 });
 }
 
 export function clearSessionCookie(reply: FastifyReply): void {

@@ -12,11 +12,10 @@ import {
   scopesIn,
 } from '../../domain/role.ts';
 import { grants, type Scope } from '../../domain/scope.ts';
+import { SESSION_HOURS, SESSION_IDLE_MINUTES } from '../../domain/session.ts';
 
-/** A session ends after this time without use. */
-export const IDLE_MINUTES = 30;
-/** A session ends after this time in any case. */
-export const ABSOLUTE_HOURS = 12;
+/** How often the use of a session is recorded. */
+const NOTED_AFTER_MINUTES = 1;
 /**
  * A person's session ends this long after the provider last confirmed the person's roles: five
  * minutes, less the time until an event stream checks its session again.
@@ -92,11 +91,17 @@ export interface Sessions {
 export function sessionWith(sql: Sql, hash: ReturnType<Sql>) {
   return sql`
     select key_id, account_id, actor, scopes,
-           used_at <= now() - ${IDLE_MINUTES} * interval '1 minute'
-             or created_at <= now() - ${ABSOLUTE_HOURS} * interval '1 hour' as expired,
-           used_at < now() - interval '1 minute' as unnoted,
+           ${hasExpired(sql)} as expired,
+           used_at < now() - ${NOTED_AFTER_MINUTES} * interval '1 minute' as unnoted,
            coalesce(${olderThan(sql, CONFIRM_AFTER_MINUTES)}, false) as unconfirmed
-      from work.console_sessions where token_sha256 = ${hash}`;
+      from work.console_sessions s where token_sha256 = ${hash}`;
+}
+
+/** Returns the condition that a row `s` is of a session that has ended by its age or disuse. */
+function hasExpired(sql: Sql) {
+  return sql`
+    (s.used_at <= now() - ${SESSION_IDLE_MINUTES} * interval '1 minute'
+      or s.created_at <= now() - ${SESSION_HOURS} * interval '1 hour')`;
 }
 
 function olderThan(sql: Sql, minutes: number) {
@@ -111,11 +116,9 @@ export async function noteSessionUse(sql: Sql, sha256: string): Promise<void> {
 /** Removes sessions that nothing has used for a day, and ended ones that hold a person's tokens. */
 export async function removeOldSessions(sql: Sql): Promise<void> {
   await sql`
-    delete from work.console_sessions
+    delete from work.console_sessions s
      where used_at < now() - ${SESSIONS_KEPT}::interval
-        or person is not null
-       and (used_at < now() - ${IDLE_MINUTES} * interval '1 minute'
-            or created_at < now() - ${ABSOLUTE_HOURS} * interval '1 hour')`;
+        or person is not null and ${hasExpired(sql)}`;
 }
 
 /** Returns which of these vault records hold the tokens of a session. */
@@ -150,13 +153,12 @@ export function createSessions(sql: Sql): Sessions {
              k.state ->> 'role' as key_role, person, roles,
              coalesce(s.scopes, k.scopes) as scopes, s.account_id as account,
              (select array_agg(distinct account_id) from read.keys) as known,
-             least(s.created_at + ${ABSOLUTE_HOURS} * interval '1 hour',
+             least(s.created_at + ${SESSION_HOURS} * interval '1 hour',
                    k.expires_at) as expires_at
         from work.console_sessions s left join read.keys k using (key_id)
        where token_sha256 = ${sha256}
          and (person is not null or k.key_id is not null)
-         and s.used_at > now() - ${IDLE_MINUTES} * interval '1 minute'
-         and s.created_at > now() - ${ABSOLUTE_HOURS} * interval '1 hour'
+         and not ${hasExpired(sql)}
          and not coalesce(${olderThan(sql, CONFIRMED_MINUTES)}, false)`;
     return row ?? null;
   }

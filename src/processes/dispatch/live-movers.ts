@@ -6,6 +6,8 @@ import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 
 /** A mover process that was last seen longer ago does not count. */
 const SEEN_WITHIN_S = 15;
+/** A mover process that ended without a word is removed after this time. */
+const LOST_AFTER_HOURS = 1;
 
 const live = (sql: Queryable) => sql`seen_at > now() - ${SEEN_WITHIN_S} * interval '1 second'`;
 
@@ -39,9 +41,9 @@ export async function removeMover(sql: Sql, processId: string, movedBytes: numbe
   await sql`with ${addMoved(sql, movedBytes)} delete from work.movers where process_id = ${processId}`;
 }
 
-/** Removes mover processes that ended without a word an hour ago. */
+/** Removes mover processes that ended without a word. */
 export async function removeLostMovers(sql: Sql): Promise<void> {
-  await sql`delete from work.movers where seen_at < now() - interval '1 hour'`;
+  await sql`delete from work.movers where seen_at < now() - ${LOST_AFTER_HOURS} * interval '1 hour'`;
 }
 
 /** Selects one row: `slots`, `active` attempts and `mean_ms` of all live movers together. */
