@@ -37,6 +37,7 @@ const KNOWS_A_PROTOCOL = ['cli/run-demo.ts'];
 /** The modules that hold commands. The others in that room are its own tools. */
 const COMMANDS = [
   'create-transfer',
+  'create-batch',
   'transfers',
   'endpoints',
   'keys',

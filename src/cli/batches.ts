@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import { createBatch, createFolderBatch, reserveBatch } from '../commands/batches.ts';
+import { createBatch, createFolderBatch, reserveBatch } from '../commands/create-batch.ts';
 import type { BatchAnswer } from '../contract/batches/answers.ts';
 import { batchQuery, batchRequest } from '../contract/batches/requests.ts';
 import { toBatch } from '../contract/batches/views.ts';

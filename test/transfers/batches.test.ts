@@ -1,13 +1,8 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
-import {
-  changeBatch,
-  createBatch,
-  createRetryBatch,
-  createTransfers,
-  reserveBatch,
-} from '../../src/commands/batches.ts';
+import { changeBatch, createTransfers } from '../../src/commands/batches.ts';
+import { createBatch, createRetryBatch, reserveBatch } from '../../src/commands/create-batch.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { Batch } from '../../src/domain/batches/batch.ts';
 import { createPager } from '../../src/domain/batches/items.ts';

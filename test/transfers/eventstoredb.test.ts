@@ -1,12 +1,8 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createBatch,
-  createFolderBatch,
-  createTransfers,
-  reserveBatch,
-} from '../../src/commands/batches.ts';
+import { createTransfers } from '../../src/commands/batches.ts';
+import { createBatch, createFolderBatch, reserveBatch } from '../../src/commands/create-batch.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import { verifyProjection } from '../../src/projections/rebuild/rebuild.ts';

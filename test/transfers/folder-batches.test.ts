@@ -1,7 +1,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test, vi } from 'vitest';
-import { cancelBatch, createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
+import { cancelBatch } from '../../src/commands/batches.ts';
+import { createFolderBatch, reserveBatch } from '../../src/commands/create-batch.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';

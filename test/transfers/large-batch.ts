@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { peakBytes, resetPeak } from '../../bench/support/usage.ts';
-import { createFolderBatch, reserveBatch } from '../../src/commands/batches.ts';
+import { createFolderBatch, reserveBatch } from '../../src/commands/create-batch.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import {

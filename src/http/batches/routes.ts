@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { createBatch, createFolderBatch, reserveBatch } from '../../commands/batches.ts';
+import { createBatch, createFolderBatch, reserveBatch } from '../../commands/create-batch.ts';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';

@@ -1,11 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import {
-  cancelBatch,
-  createRetryBatch,
-  loadBatch,
-  type ReservedBatch,
-} from '../../commands/batches.ts';
+import { cancelBatch, loadBatch } from '../../commands/batches.ts';
 import { changeTransfers } from '../../commands/bulk.ts';
+import { createRetryBatch, type ReservedBatch } from '../../commands/create-batch.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
 import type { CancelledBatch } from '../../contract/batches/answers.ts';

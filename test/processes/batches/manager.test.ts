@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
+import { changeBatch } from '../../../src/commands/batches.ts';
 import {
-  changeBatch,
   createBatch,
   createRetryBatch,
   type ReservedBatch,
   reserveBatch,
-} from '../../../src/commands/batches.ts';
+} from '../../../src/commands/create-batch.ts';
 import type { CommandDeps } from '../../../src/commands/deps.ts';
 import {
   cancelTransfer,
