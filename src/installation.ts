@@ -166,13 +166,14 @@ async function embedded(
   return postgres.url;
 }
 
-/** Opens the log of the configured engine. */
+/** Opens the log of the configured engine. `keepsUnreadable` as in `PostgresLogOptions`. */
 export async function openStore(
   config: Pick<Config, 'eventStore' | 'streamPrefix'>,
   sql: Sql,
+  { keepsUnreadable = false }: { keepsUnreadable?: boolean } = {},
 ): Promise<EventStore> {
   const prefix = config.streamPrefix;
-  if (config.eventStore === null) return createPostgresLog({ sql, prefix });
+  if (config.eventStore === null) return createPostgresLog({ sql, prefix, keepsUnreadable });
   // Loaded only if it is used: it would add 0.1 s to every command.
   const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb/log.ts');
   return createEventStoreDb({ ...config.eventStore, prefix });

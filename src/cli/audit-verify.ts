@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { replaceFile } from '../adapters/durable-file.ts';
 import { DomainError } from '../domain/errors.ts';
-import type { Installation } from '../installation.ts';
+import { type Installation, openStore } from '../installation.ts';
 import type { Fault } from '../processes/verification/fault.ts';
 import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../processes/verification/saved-state.ts';
@@ -48,7 +48,15 @@ export function addVerifyCommand(audit: Command): void {
     .action(async (options: VerifyOptions) => {
       const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
       const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
-      await withInstallation((installation) => verify(installation, checkpoints, options));
+      await withInstallation(async (installation) => {
+        const { config, sql } = installation;
+        const store = await openStore(config, sql, { keepsUnreadable: true });
+        try {
+          await verify({ ...installation, store }, checkpoints, options);
+        } finally {
+          await store.close();
+        }
+      });
     });
 }
 

@@ -61,4 +61,9 @@ export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
   position: bigint;
   /** The hash of its leaf in the tree (32 bytes), if a reader of leaves has it from the log. */
   leaf_hash?: Uint8Array;
+  /**
+   * Why Waybill cannot have written it. Data and metadata are then empty. Only a reader that asked
+   * for such events gets them.
+   */
+  unreadable?: string;
 }

@@ -14,7 +14,22 @@ export function leafOf(event: StoredEvent): string {
   return canonicalJson({ data, id, metadata, revision, schema_version, stream, type });
 }
 
-/** Returns the hash of an event's leaf. */
+/** Returns the hash of an event's leaf. Throws Error if the event has no RFC 8785 form. */
 export function hashOfLeaf(event: StoredEvent): Hash {
   return leafHash(leafOf(event));
+}
+
+/**
+ * Returns the hash of an event's leaf. An event that cannot be read, or has no RFC 8785 form, gets
+ * a hash that no signed leaf has.
+ */
+export function hashOfAnyLeaf(event: StoredEvent): Hash {
+  const { stream, revision, position, unreadable } = event;
+  const other = () => leafHash(`${stream} ${revision} ${position}`);
+  if (unreadable !== undefined) return other();
+  try {
+    return hashOfLeaf(event);
+  } catch {
+    return other();
+  }
 }

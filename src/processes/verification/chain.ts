@@ -16,7 +16,6 @@ import {
 import { upcast } from '../../domain/events/upcast.ts';
 import { flowDecider } from '../../domain/flows/decider.ts';
 import { keyDecider } from '../../domain/key.ts';
-import { notWritten } from '../../domain/proof/log-changed.ts';
 import { checkpointDecider } from '../../domain/proof/signed-checkpoint.ts';
 import { signingKeyDecider } from '../../domain/proof/signing-key.ts';
 import { retentionFold } from '../../domain/retention.ts';
@@ -29,7 +28,8 @@ export interface CheckedStream {
   revision: number;
   id: string;
   occurredAt: string;
-  hash: string;
+  /** Null if the event has none: it cannot be read, or has no RFC 8785 form. */
+  hash: string | null;
   /** Folded from all events. Null if an event is missing, or for a stream of no aggregate. */
   state: { status: string } | null;
 }
@@ -43,7 +43,7 @@ export interface CheckedEvent {
 }
 
 export interface ChainVerifier {
-  /** Checks the next event of the log. Throws LogChanged if it has no RFC 8785 form. */
+  /** Checks the next event of the log. */
   check(event: StoredEvent): CheckedEvent;
   /** Returns the number of streams seen so far. */
   streams(): number;
@@ -83,18 +83,23 @@ export function createChainVerifier(
     check(event) {
       const before = open.get(event.stream) ?? null;
       if (before === null) streams++;
-      const { state, problem } = fold(event, before);
+      const { hash, unreadable } = hashOf(event);
+      const { state, problem } =
+        unreadable === null ? fold(event, before) : { state: null, problem: unreadable };
       const stream = {
         revision: event.revision,
         id: event.id,
-        occurredAt: event.metadata.occurred_at,
-        hash: hashOf(event),
+        occurredAt: event.metadata.occurred_at ?? before?.occurredAt ?? '',
+        hash,
         state,
       };
       const ended = isLast(event, state);
       if (ended) open.delete(event.stream);
       else open.set(event.stream, stream);
-      const problems = [...faults(event, before), problem, objectionTo(event)];
+      const problems =
+        event.unreadable === undefined
+          ? [...faults(event, before), problem, objectionTo(event)]
+          : [revisionFault(event, before), problem];
       return { problems: problems.filter((fault) => fault !== null), stream, ended };
     },
     streams: () => streams,
@@ -102,11 +107,15 @@ export function createChainVerifier(
   };
 }
 
-function hashOf(event: StoredEvent): string {
+/** Returns the hash that the next event names, or why there is none. */
+function hashOf(
+  event: StoredEvent,
+): { hash: string; unreadable: null } | { hash: null; unreadable: string } {
   try {
-    return eventHash(event);
+    if (event.unreadable === undefined) return { hash: eventHash(event), unreadable: null };
+    return { hash: null, unreadable: `it was changed: ${event.unreadable}` };
   } catch (error) {
-    throw notWritten(event, (error as Error).message);
+    return { hash: null, unreadable: `it was changed: ${(error as Error).message}` };
   }
 }
 
@@ -140,18 +149,22 @@ function deciderOf(stream: string): Fold<{ status: string }> | undefined {
   return kind === 'log' ? LOG_DECIDERS[stream] : kind && DECIDERS[kind];
 }
 
-function faults(
-  { id, revision, metadata }: StoredEvent,
-  before: CheckedStream | null,
-): (string | null)[] {
+function revisionFault({ revision }: StoredEvent, before: CheckedStream | null): string | null {
   const expected = (before?.revision ?? -1) + 1;
-  if (revision !== expected)
-    return [
-      `revision ${expected} was expected: an event is missing, or one follows the end of a ` +
-        'transfer',
-    ];
+  return revision === expected
+    ? null
+    : `revision ${expected} was expected: an event is missing, or one follows the end of a ` +
+        'transfer';
+}
+
+function faults(event: StoredEvent, before: CheckedStream | null): (string | null)[] {
+  const { id, metadata } = event;
+  const wrongRevision = revisionFault(event, before);
+  if (wrongRevision !== null) return [wrongRevision];
+  // Without a hash, the event before it is a fault already.
+  const hasNoHash = before !== null && before.hash === null;
   return [
-    metadata.prev_hash === (before?.hash ?? null)
+    hasNoHash || metadata.prev_hash === (before?.hash ?? null)
       ? null
       : 'prev_hash is not the hash of the event before it: one of the two was changed',
     before !== null && id <= before.id

@@ -2,7 +2,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
-import { hashOfLeaf } from '../../domain/proof/leaf.ts';
+import { hashOfAnyLeaf } from '../../domain/proof/leaf.ts';
 import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof/leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
@@ -107,10 +107,10 @@ async function* loggedLeaves(
   const gone = createRemovedLeaves(store, from);
   let size = start;
   for await (const { events } of readLog(store, { from, batchSize: BATCH })) {
-    const woven = await gone.weave(size, events, hashOfLeaf);
+    const woven = await gone.weave(size, events, hashOfAnyLeaf);
     size += woven.length;
     for (const { leaf, removed } of woven) {
-      if (leaf) yield { hash: hashOfLeaf(leaf), name: nameOf(leaf), position: leaf.position };
+      if (leaf) yield { hash: hashOfAnyLeaf(leaf), name: nameOf(leaf), position: leaf.position };
       else yield { hash: removed.hash, name: nameOf(removed), position: removed.position };
     }
   }

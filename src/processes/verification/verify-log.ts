@@ -11,6 +11,8 @@
  *
  * If a checkpoint does not fit, it names what differs (signed-differences.ts).
  *
+ * An event that cannot be read is a fault of its stream, and the verification goes on.
+ *
  * Memory holds the last state of each stream, one batch of events, and the right edge of the tree.
  * It holds no ended transfers and batches, which are nearly all of the log. `save` gets its
  * content, and a later run continues with it.
@@ -22,7 +24,7 @@ import { parseStream, RETENTION } from '../../domain/events/streams.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
-import { hashOfLeaf as hashOf } from '../../domain/proof/leaf.ts';
+import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { isRecorded } from '../../projections/retention/removed-transfers.ts';
@@ -39,6 +41,7 @@ const BATCH = 5_000;
 const COMPARED = 1_000;
 
 export interface VerificationDeps {
+  /** One that keeps unreadable events. Another one ends the verification there, with LogChanged. */
   store: EventStore;
   sql: Sql;
   logId: string;

@@ -6,7 +6,7 @@ import { originOf } from '../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
-import type { Fault } from '../../../src/processes/verification/fault.ts';
+import type { Check, Fault } from '../../../src/processes/verification/fault.ts';
 import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';
 import {
@@ -155,6 +155,51 @@ describeWithPostgres('the verification of a log', () => {
     };
     await changing(change, async () => {
       expect((await verify()).problems).not.toEqual([]);
+    });
+  });
+
+  it('names each event that cannot be read, and goes on', async () => {
+    const { sql } = tampered.installation;
+    const ended = original.filter(({ type }) => type === 'transfer.completed');
+    const [first, second] = original.filter(({ stream }) => stream === ended[0]?.stream);
+    const key = original.find(({ type }) => type === 'key.created') as StoredEvent;
+    const revoked = original.find(({ type }) => type === 'key.revoked') as StoredEvent;
+    const webhook = original.find(({ type }) => type === 'webhook.registered') as StoredEvent;
+    const change = (events: StoredEvent[]) => {
+      const last = events.findLast(({ stream }) => stream === first?.stream) as StoredEvent;
+      last.metadata.actor = 'forged';
+      return events;
+    };
+    await changing(change, async () => {
+      const at = (event: StoredEvent | undefined) => String(event?.position);
+      await sql`update log.events set data = '{' where position = ${at(second)}`;
+      await sql`update log.events set metadata = '[' where position = ${at(key)}`;
+      await sql`update log.events set data = '{"a":"\\ud800"}' where position = ${at(webhook)}`;
+      await sql`update log.events set type = type || ${'\x1e'} where position = ${at(revoked)}`;
+      for (const batchSize of [3, 5_000]) {
+        const faults: Fault[] = [];
+        const report = async (fault: Fault) => void faults.push(fault);
+        const store = tampered.openStore();
+        const checkpoints = [checkpointAt(original.length)];
+        const { events } = await verify({ report, batchSize, checkpoints }, store);
+        await store.close();
+        expect(events).toBe(original.length);
+        const said = (event: StoredEvent | undefined, check: Check) =>
+          faults.filter((fault) => fault.event_id === event?.id && fault.check === check);
+        for (const [event, problem] of [
+          [second, 'it was changed: its data is no JSON'],
+          [key, 'it was changed: its metadata is no JSON object'],
+          [webhook, expect.stringMatching(/^it was changed: /)],
+        ] as const)
+          expect(said(event, 'stream')[0]).toMatchObject({ problem });
+        expect(said(revoked, 'stream').length).toBeGreaterThan(0);
+        const last = original.findLast(({ stream }) => stream === first?.stream);
+        for (const event of [second, key, webhook, revoked, last])
+          expect(said(event, 'checkpoint')).toMatchObject([
+            { problem: expect.stringMatching(/^it was changed since it was signed as event/) },
+          ]);
+        expect(faults.filter(({ event_id }) => event_id === first?.id)).toEqual([]);
+      }
     });
   });
 

@@ -17,7 +17,7 @@ import type { EventStore } from '../port.ts';
 import { createAppend } from './append.ts';
 import { countRemoved, findPositionFaults } from './positions.ts';
 import { retryWhileUnavailable } from './retry.ts';
-import { type StoredRow, toEvent } from './rows.ts';
+import { type StoredRow, toAnyEvent, toEvent } from './rows.ts';
 import { createSubscriptions } from './subscribe.ts';
 
 /** No stream has this many events: the largest integer of Postgres. */
@@ -28,11 +28,21 @@ export interface PostgresLogOptions {
   prefix: string;
   /** True for the copy of a log in another engine. Only a copy may append to a closed log. */
   isCopy?: boolean;
+  /**
+   * True for a reader that gets what Waybill cannot have written as unreadable events. Every other
+   * reader gets LogChanged.
+   */
+  keepsUnreadable?: boolean;
 }
 
 /** Creates the event store in the schema `log` of the installation's own Postgres. */
-export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOptions): EventStore {
-  const subscriptions = createSubscriptions(sql, prefix);
+export function createPostgresLog({
+  sql,
+  prefix,
+  isCopy = false,
+  keepsUnreadable = false,
+}: PostgresLogOptions): EventStore {
+  const subscriptions = createSubscriptions(sql, prefix, keepsUnreadable);
   const append = createAppend({ sql, prefix, isCopy, subscriptions });
 
   const readOne = createBatcher(readStreams, { answerWithinMs: null });
@@ -52,8 +62,9 @@ export function createPostgresLog({ sql, prefix, isCopy = false }: PostgresLogOp
             select * from log.events where stream = r.stream and revision >= r.first and revision < r.beyond) e
          order by r.read, e.revision`,
     );
+    const toStored = keepsUnreadable ? toAnyEvent : toEvent;
     const found: StoredEvent[][] = reads.map(() => []);
-    for (const row of rows) found[Number(row.read) - 1]?.push(toEvent(row, prefix));
+    for (const row of rows) found[Number(row.read) - 1]?.push(toStored(row, prefix));
     return found;
   }
 

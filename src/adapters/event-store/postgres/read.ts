@@ -7,10 +7,7 @@ import { HASH_BYTES } from '../../../domain/proof/hash.ts';
 import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
-import { type EventPlace, withContent } from './rows.ts';
-
-/** The record separator. No JSON has it as it is, and no name of ours has it. */
-const SEPARATOR = '\x1e';
+import { type EventPlace, SEPARATOR, type StoredRow, toAnyEvent, withContent } from './rows.ts';
 
 /** The names of streams of the log itself begin so, after the prefix. */
 const OF_THE_LOG = 'log-';
@@ -49,6 +46,8 @@ interface Wanted {
   names: string[];
   /** As in `SubscribeOptions`. */
   only: SubscribeOptions['only'];
+  /** Whether events that Waybill cannot have written are wanted, as unreadable ones. */
+  keepsUnreadable: boolean;
 }
 
 /** Returns the events after a position, and the head of the log in the same snapshot. */
@@ -79,12 +78,8 @@ async function readLeaves(sql: Sql, prefix: string, wanted: Wanted): Promise<Bat
 }
 
 /** Returns the events after `from` up to `to` (inclusive), at most `limit`. */
-async function readRange(
-  sql: Sql,
-  prefix: string,
-  { from, limit, names, only }: Wanted,
-  to: bigint,
-): Promise<Batch> {
+async function readRange(sql: Sql, prefix: string, wanted: Wanted, to: bigint): Promise<Batch> {
+  const { from, limit, names, only } = wanted;
   const events = sql`
     select position, stream, revision, id, type, schema_version, data, metadata from log.events
      where position > ${from} and position <= least(h.position, ${to})
@@ -103,12 +98,23 @@ async function readRange(
               ${only === 'leaves' ? leafColumns(sql, prefix) : contentColumns(sql, prefix, only)}
          from (${events}) found) e`;
   if (only === 'leaves' && hasEscapes(row))
-    return readRange(sql, prefix, { from, limit, names, only: undefined }, to);
-  const found = row.position === null ? [] : eventsOf(row, row.position, prefix.length, only);
+    return readRange(sql, prefix, { ...wanted, only: undefined }, to);
+  const found = await eventsIn(row);
   if (found.length === limit)
     return { events: found, position: (found.at(-1) as StoredEvent).position, caughtUp: false };
   if (row.head > to) return { events: found, position: to, caughtUp: false };
   return { events: found, position: row.head, caughtUp: true };
+
+  async function eventsIn(columns: Columns): Promise<StoredEvent[]> {
+    try {
+      return eventsOf(columns, prefix.length, only);
+    } catch (error) {
+      if (!wanted.keepsUnreadable || !(error instanceof LogChanged)) throw error;
+      const rows = await sql<StoredRow[]>`
+        select e.* from log.head h cross join lateral (${events}) e order by e.position`;
+      return rows.map((row) => toAnyEvent(row, prefix));
+    }
+  }
 }
 
 function contentColumns(sql: Sql, prefix: string, only: 'data' | undefined) {
@@ -147,10 +153,10 @@ function hasEscapes({ stream, id, type }: Columns): boolean {
 
 function eventsOf(
   row: Columns,
-  positions: string,
   prefixLength: number,
   only: SubscribeOptions['only'],
 ): StoredEvent[] {
+  if (row.position === null) return [];
   const split = (column: string) => column.split(SEPARATOR);
   const streams = split(row.stream).map((stream) => stream.slice(prefixLength));
   const revisions = split(row.revision);
@@ -160,7 +166,7 @@ function eventsOf(
   const datas = textsOf(row.data, only === 'leaves');
   const metadatas = textsOf(row.metadata, only !== undefined);
   const { leaves } = row;
-  const places = split(positions);
+  const places = split(row.position);
   for (const column of [streams, ids, types, datas, metadatas])
     if (column.length !== places.length)
       throw new LogChanged(

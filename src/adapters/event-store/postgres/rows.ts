@@ -16,6 +16,9 @@ export interface StoredRow extends Row {
   revision: number;
 }
 
+/** The record separator. No JSON has it as it is, and no name of ours has it. */
+export const SEPARATOR = '\x1e';
+
 /** An event without its content. */
 export type EventPlace = Omit<StoredEvent, 'data' | 'metadata'>;
 
@@ -27,10 +30,26 @@ const LEFT_OUT = Object.freeze({});
  * Waybill cannot have written the row.
  */
 export function toEvent(row: StoredRow, prefix: string): StoredEvent {
+  return withContent(placeOf(row, prefix), row.data, row.metadata);
+}
+
+/** As `toEvent`, but returns an event that is `unreadable` if Waybill cannot have written the row. */
+export function toAnyEvent(row: StoredRow, prefix: string): StoredEvent {
+  const place = placeOf(row, prefix);
+  // A column that lost its constraint may hold null.
+  const [data, metadata] = [parse(row.data ?? ''), parse(row.metadata ?? '')];
+  const names = [place.stream, place.id, place.type];
+  const unreadable = names.some((name) => name.includes(SEPARATOR))
+    ? 'its stream, id or type has a record separator (U+001E)'
+    : problemOf(data, metadata);
+  return unreadable === null
+    ? { ...place, data, metadata: metadata as EventMetadata }
+    : { ...place, data: LEFT_OUT, metadata: LEFT_OUT as EventMetadata, unreadable };
+}
+
+function placeOf(row: StoredRow, prefix: string): EventPlace {
   const { id, type, schema_version, revision, position } = row;
-  const stream = row.stream.slice(prefix.length);
-  const place = { id, type, schema_version, stream, revision, position };
-  return withContent(place, row.data, row.metadata);
+  return { id, type, schema_version, stream: row.stream.slice(prefix.length), revision, position };
 }
 
 /** Adds data and metadata, JSON texts; null leaves them out. Throws LogChanged as `toEvent`. */
@@ -42,10 +61,17 @@ export function withContent(
   const event = place as StoredEvent;
   event.data = parse(data) as StoredEvent['data'];
   event.metadata = parse(metadata) as EventMetadata;
-  if (event.data === undefined) throw notWritten(place, 'its data is no JSON');
-  if (typeof event.metadata !== 'object' || event.metadata === null)
-    throw notWritten(place, 'its metadata is no JSON object');
+  const problem = problemOf(event.data, event.metadata);
+  if (problem !== null) throw notWritten(place, problem);
   return event;
+}
+
+/** Returns why Waybill cannot have written this content; null if it can. */
+function problemOf(data: unknown, metadata: unknown): string | null {
+  if (data === undefined) return 'its data is no JSON';
+  return typeof metadata === 'object' && metadata !== null
+    ? null
+    : 'its metadata is no JSON object';
 }
 
 /** Returns undefined for a text that is no JSON. */

@@ -46,7 +46,11 @@ export interface Subscriptions {
 }
 
 /** Creates the subscriptions of one store. They share one listener and one poll. */
-export function createSubscriptions(sql: Sql, prefix: string): Subscriptions {
+export function createSubscriptions(
+  sql: Sql,
+  prefix: string,
+  keepsUnreadable: boolean,
+): Subscriptions {
   /** One cache per subscription. */
   const caches = new Set<AppendCache>();
   /** What was announced during an append. */
@@ -70,7 +74,7 @@ export function createSubscriptions(sql: Sql, prefix: string): Subscriptions {
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
     const read = (after: bigint) =>
-      readAfter(sql, prefix, { from: after, limit: batchSize, names, only });
+      readAfter(sql, prefix, { from: after, limit: batchSize, names, only, keepsUnreadable });
     try {
       unlisten ??= listenForAppends();
       while (!signal.aborted) {

@@ -30,7 +30,7 @@ export async function openEmbedded(): Promise<Tampered> {
     installation,
     replaceLog: (events, head) =>
       sql.begin((tx) => replaceLog(tx, config.streamPrefix, events, head)),
-    openStore: () => createPostgresLog({ sql, prefix: config.streamPrefix }),
+    openStore: () => createPostgresLog({ sql, prefix: config.streamPrefix, keepsUnreadable: true }),
     close: () => installation.close(),
   };
 }
