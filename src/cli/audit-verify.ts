@@ -10,7 +10,7 @@ import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/k
 import { readState, writeState } from '../processes/verification/saved-state.ts';
 import { type Verdict, verifyLog } from '../processes/verification/verify-log.ts';
 import { EXIT } from './program/exit-codes.ts';
-import { note, print, printJson } from './program/output.ts';
+import { note, print, printJson, visible } from './program/output.ts';
 import { createProgressBar } from './program/progress.ts';
 import { withInstallation } from './program/session.ts';
 import { failUntilVerdict, terminal } from './program/terminal.ts';
@@ -78,7 +78,8 @@ async function verify(
       resume: saved === null ? null : readState(saved, run),
       async report(fault) {
         bar?.clear();
-        await (json ? printJson(fault) : print(inWords(fault)));
+        // A name in a log that was changed may be anything.
+        await (json ? printJson(fault) : print(visible(inWords(fault))));
       },
       onProgress(events, share) {
         const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
@@ -101,7 +102,12 @@ async function verify(
         '`waybill audit list --type log.retention_recorded` names the exports that have them',
     );
   if (!verdict.comparedApi)
-    note('The transfers were not compared with the API, because their tables are being rebuilt');
+    note(
+      outdated.includes('transfers')
+        ? 'The transfers were not compared with the API, because their tables are being rebuilt'
+        : 'Not all transfers were compared with the API, because their tables are behind the log. ' +
+            'Run it again while the service runs',
+    );
   if (checkpoints.length > 0 && key.length === 0)
     note('The signatures of the checkpoints were not checked: --key takes their public keys');
 }

@@ -115,7 +115,8 @@ function hashOf(
     if (event.unreadable === undefined) return { hash: eventHash(event), unreadable: null };
     return { hash: null, unreadable: `it was changed: ${event.unreadable}` };
   } catch (error) {
-    return { hash: null, unreadable: `it was changed: ${(error as Error).message}` };
+    const problem = `it has no RFC 8785 form (${(error as Error).message})`;
+    return { hash: null, unreadable: `it was changed: ${problem}` };
   }
 }
 
@@ -149,6 +150,11 @@ function deciderOf(stream: string): Fold<{ status: string }> | undefined {
   return kind === 'log' ? LOG_DECIDERS[stream] : kind && DECIDERS[kind];
 }
 
+/** Times as Waybill writes them, in UTC. As texts they have the order of the times. */
+function isTime(value: unknown): boolean {
+  return typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(value);
+}
+
 function revisionFault({ revision }: StoredEvent, before: CheckedStream | null): string | null {
   const expected = (before?.revision ?? -1) + 1;
   return revision === expected
@@ -170,6 +176,7 @@ function faults(event: StoredEvent, before: CheckedStream | null): (string | nul
     before !== null && id <= before.id
       ? 'its id is not greater than that of the event before it'
       : null,
+    isTime(metadata.occurred_at) ? null : 'its time is missing, or is no time: it was changed',
     before !== null && metadata.occurred_at < before.occurredAt
       ? 'it is dated earlier than the event before it'
       : null,

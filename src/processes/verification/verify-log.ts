@@ -85,7 +85,7 @@ export interface Verdict {
   faults: number;
   /** The newest checkpoint with which the log agrees. */
   agreed: KeptCheckpoint | null;
-  /** True if the transfers were compared with what the API shows. */
+  /** True if all transfers were compared with what the API shows. */
   comparedApi: boolean;
 }
 
@@ -104,6 +104,8 @@ export async function verifyLog(
   let agreed = resume?.agreed ?? null;
   let differsAt = resume?.differsAt ?? null;
   let position = resume?.position ?? 0n;
+  /** Of the last event of a transfer. */
+  let lastOfTransfers = 0n;
   const kept = Map.groupBy(checkpoints, ({ size }) => size);
   const head = Number((await store.head()) ?? 0n);
   // Before the records are read: a removal follows its record.
@@ -166,6 +168,7 @@ export async function verifyLog(
         if (leaf.stream === RETENTION)
           for (const found of await partlyRemoved(store, leaf, verifier.open())) await fault(found);
         if (leaf.revision === 0 && isTransfer(leaf.stream)) begun.push(leaf);
+        if (isTransfer(leaf.stream)) lastOfTransfers = leaf.position;
         if (checked.ended && isTransfer(leaf.stream)) ended.set(leaf.stream, checked.stream);
         ends.set(leaf.stream, leaf.position);
       }
@@ -193,10 +196,11 @@ export async function verifyLog(
   const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
+  const { reached } = await shownTransfers(sql, []);
   if (deps.comparesApi) {
     const ids = open.map(([name]) => parseStream(name).id);
     const unknown = (await countShown(sql, position, ids)) - endedTransfers;
-    for await (const found of faultsBeyondLog(deps, unknown)) await fault(found);
+    for await (const found of faultsBeyondLog(store, reached, unknown)) await fault(found);
   }
   const largest = checkpoints.at(-1);
   if (largest && (differsAt !== null || largest.size > tree.size()))
@@ -208,7 +212,7 @@ export async function verifyLog(
     streams: verifier.streams(),
     faults,
     agreed: checkpoints.findLast(({ size }) => size === agreed?.size) ?? null,
-    comparedApi: deps.comparesApi,
+    comparedApi: deps.comparesApi && reached >= lastOfTransfers,
   };
 }
 
@@ -255,12 +259,15 @@ async function* positionFaults(
     );
 }
 
-/** Yields what the API shows and the log does not have. `unknown` counts such transfers. */
+/**
+ * Yields what the API shows and the log does not have. `reached` is the position up to which the API
+ * shows the log, `unknown` counts transfers that the log does not have.
+ */
 async function* faultsBeyondLog(
-  { sql, store }: VerificationDeps,
+  store: EventStore,
+  reached: bigint,
   unknown: number,
 ): AsyncGenerator<Fault> {
-  const { reached } = await shownTransfers(sql, []);
   const end = (await store.head()) ?? 0n;
   if (reached > end)
     yield nowhere(

@@ -116,6 +116,14 @@ describe('createChainVerifier', () => {
     ]);
   });
 
+  it.each([undefined, 7, '', '2027'])('finds a time that is none: %j', (occurred_at) => {
+    const [first, second] = transfer() as [StoredEvent, StoredEvent];
+    const metadata = { ...second.metadata, occurred_at } as StoredEvent['metadata'];
+    expect(verify([first, { ...second, metadata }])).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^1: its time is missing, or is no time/)]),
+    );
+  });
+
   it('finds a missing event', () => {
     const [first, , last] = transfer();
     expect(verify([first!, last!])).toEqual([expect.stringMatching(/^2: revision 1 was expected/)]);

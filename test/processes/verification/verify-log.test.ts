@@ -266,6 +266,29 @@ describeWithPostgres('the verification of a log', () => {
     expect((await verify()).problems).toEqual([]);
   });
 
+  it('finds events that a head without a row hides', async () => {
+    const { sql } = tampered.installation;
+    const head = original.at(-1)?.position as bigint;
+    await sql`create table kept_head as select * from log.head`;
+    await sql`delete from log.head`;
+    expect((await verify()).problems).toContain(
+      `the head of the log hides the events at positions 1 to ${head}`,
+    );
+    await sql`insert into log.head select * from kept_head`;
+    expect((await verify()).problems).toEqual([]);
+  });
+
+  it('says that tables which are behind were not compared', async () => {
+    const { sql } = tampered.installation;
+    expect(await verify()).toMatchObject({ comparedApi: true });
+    await sql`create table kept_checkpoints as select * from read.checkpoints`;
+    await sql`delete from read.checkpoints where name = 'transfers'`;
+    expect(await verify()).toMatchObject({ comparedApi: false });
+    await sql`
+      insert into read.checkpoints select * from kept_checkpoints where name = 'transfers'`;
+    expect(await verify()).toMatchObject({ comparedApi: true, problems: [] });
+  });
+
   it('compares every field of the API with the log', async () => {
     const { sql } = tampered.installation;
     await sql`create table kept_states as select transfer_id, state from read.transfers`;

@@ -30,8 +30,8 @@ export async function* findPositionFaults(sql: Sql): AsyncGenerator<PositionFaul
     for (const { from, to } of gaps) yield { from, to, problem: 'missing' };
   }
   const [beyond] = await sql<{ from: bigint | null; to: bigint | null }[]>`
-    select min(e.position) as from, max(e.position) as to
-      from log.head h join log.events e on e.position > h.position`;
+    select min(position) as from, max(position) as to from log.events
+     where position > coalesce((select position from log.head), 0)`;
   if (beyond && beyond.from !== null && beyond.to !== null)
     yield { from: beyond.from, to: beyond.to, problem: 'beyond_head' };
 }
