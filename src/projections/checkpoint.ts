@@ -239,6 +239,19 @@ async function findEvent(
   }
 }
 
+/**
+ * Returns the position at which the log ends. A former leader of an EventStoreDB that was frozen
+ * answers for some seconds without the newest events, so there the end has to stay before `reached`.
+ */
+export async function endOfLog(store: EventStore, reached: bigint): Promise<bigint> {
+  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
+  for (;;) {
+    const end = (await store.head()) ?? 0n;
+    if (end >= reached || performance.now() >= until) return end;
+    await sleep(LOOK_MS);
+  }
+}
+
 /** Returns the checkpoints of all consumers, sorted by name. Omits those of running rebuilds. */
 export async function listCheckpoints(
   sql: Sql,

@@ -1,5 +1,5 @@
 import type { Transaction } from '../../adapters/postgres/connect.ts';
-import { loadCheckpoint } from '../checkpoint.ts';
+import { endOfLog, loadCheckpoint } from '../checkpoint.ts';
 import type { ConsumerDeps } from '../consumer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
@@ -24,12 +24,23 @@ export function compare(
     const both = live.position < rebuilt.position ? live.position : rebuilt.position;
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
-    const beyond = await rowsBeyond(tx, projection, live.position);
+    const end = await endOfLog(store, live.position);
+    const beyond = [
+      ...checkpointBeyond(live.position, end),
+      ...(await rowsBeyond(tx, projection, live.position < end ? live.position : end)),
+    ];
     const limit = DIFFERENCES_SHOWN - beyond.length;
     const leaving = await leavingAfter(store, both);
     const found = await projection.differences(tx, LIVE_SCHEMA, schema, both, limit, leaving);
     return [...beyond, ...found];
   }) as Promise<Difference[] | null>;
+}
+
+/** Returns the difference of a checkpoint that no event has moved so far. */
+function checkpointBeyond(position: bigint, end: bigint): Difference[] {
+  if (position <= end) return [];
+  const key = 'the checkpoint is beyond the end of the log';
+  return [{ key, live: { position: Number(position) }, log: { position: Number(end) } }];
 }
 
 /**

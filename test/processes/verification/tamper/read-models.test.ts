@@ -58,6 +58,18 @@ const CHANGES: [string, ProjectionName, boolean, (sql: Sql) => PromiseLike<unkno
     select (jsonb_populate_record(a, jsonb_build_object('event_id', 'evt_forged', 'position',
              ${String(BEYOND)}::bigint))).* from read.audit a limit 1`,
   ],
+  [
+    'a checkpoint beyond the end',
+    'transfers',
+    true,
+    (sql) => sql`update read.checkpoints set position = ${BEYOND} where name = 'transfers'`,
+  ],
+  [
+    'a checkpoint beyond the end',
+    'proof',
+    false,
+    (sql) => sql`update read.checkpoints set position = ${BEYOND} where name = 'proof'`,
+  ],
 ];
 
 function forgeSum(sql: Sql, position: bigint | null): PromiseLike<unknown> {
