@@ -68,7 +68,7 @@ async function verify(
 ): Promise<Pace> {
   const meter = createMeter(events);
   const { faults, agreed } = await verifyLog(
-    { store, sql: patient, logId, comparesApi: true },
+    { store, sql: patient, logId, comparesApi: true, comparesTree: true },
     {
       checkpoints: [checkpoint],
       resume: null,

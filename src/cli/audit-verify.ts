@@ -72,7 +72,11 @@ async function verify(
   const started = performance.now();
   let saveAt = performance.now() + SAVE_EVERY_MS;
   const verdict = await verifyLog(
-    { store, sql: patient, logId, comparesApi: !outdated.includes('transfers') },
+    {
+      ...{ store, sql: patient, logId },
+      comparesApi: !outdated.includes('transfers'),
+      comparesTree: !outdated.includes('proof'),
+    },
     {
       checkpoints,
       resume: saved === null ? null : readState(saved, run),

@@ -6,10 +6,14 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, streamName } from '../../domain/events/streams.ts';
-import { retentionRecords } from '../../domain/retention.ts';
+import { type RemovedLeaf, retentionRecords } from '../../domain/retention.ts';
+import { readLeaves } from '../../projections/proof/leaves.ts';
 import { recordPositions } from '../../projections/retention/removed-transfers.ts';
 import type { CheckedStream } from './chain.ts';
 import { type Fault, faultIn } from './fault.ts';
+
+/** Removed leaves whose names are read at once. Others may lie between them. */
+const READ_AT_ONCE = 1_000;
 
 /**
  * Returns a fault for each transfer of which a record names some events, and the log has others.
@@ -31,6 +35,34 @@ export async function partlyRemoved(
       faults.push(
         faultIn(event, `it says that ${stream} left the log, and the log has other events of it`),
       );
+  }
+  return faults;
+}
+
+/**
+ * Returns a fault for each event that records name otherwise than the stored tree. Such a record
+ * hides another event: the hash of a leaf does not tell which event it is. Nothing proves the names
+ * in the tree. So this finds a forged record only until the tree is rebuilt.
+ */
+export async function misnamed(sql: Sql, removed: RemovedLeaf[]): Promise<Fault[]> {
+  const faults: Fault[] = [];
+  for (let i = 0; i < removed.length; i += READ_AT_ONCE) {
+    const some = removed.slice(i, i + READ_AT_ONCE);
+    const [first, last] = [some[0] as RemovedLeaf, some.at(-1) as RemovedLeaf];
+    const stored = await readLeaves(sql, first.index, last.index + 1);
+    const names = new Map(stored.map(({ index, name }) => [index, name]));
+    for (const { index, stream, revision, id } of some) {
+      const name = names.get(index) ?? null;
+      if (name === null || (name.id === id && name.stream === stream && name.revision === revision))
+        continue;
+      faults.push({
+        ...{ check: 'api', position: null },
+        ...{ stream: name.stream, revision: name.revision, event_id: name.id },
+        problem:
+          `a record of retention names it as ${stream} revision ${revision} (${id}), ` +
+          'which left the log',
+      });
+    }
   }
   return faults;
 }

@@ -1,11 +1,13 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { parseStream } from '../../domain/events/streams.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfAnyLeaf } from '../../domain/proof/leaf.ts';
 import { type EventName, readLeaves, type StoredLeaf } from '../../projections/proof/leaves.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
+import { recordedHashes } from '../../projections/retention/removed-transfers.ts';
 import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';
 import { type Fault, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
@@ -55,9 +57,10 @@ export async function* signedDifferences(
     );
     return;
   }
+  const from = agreed?.position ?? null;
   const { found, more } = await compareTrees(
-    signedLeaves(deps, start, proven),
-    loggedLeaves(deps, start, agreed?.position ?? null),
+    withoutRecorded(deps, signedLeaves(deps, start, proven), from),
+    loggedLeaves(deps, from),
   );
   const gone = new Map<string, boolean>();
   for (const difference of found) yield await faultOf(deps, difference, gone);
@@ -98,20 +101,32 @@ async function* signedLeaves(
   }
 }
 
-/** Yields the leaves of the log, and those of what left it by retention. */
-async function* loggedLeaves(
+/**
+ * Leaves out what a record of retention names at the same place in the tree. A place in the log does
+ * not tell the place in the tree: events may have been removed or inserted before it.
+ */
+async function* withoutRecorded(
   { store }: Stores,
-  start: number,
+  leaves: AsyncIterable<StoredLeaf>,
   from: bigint | null,
-): AsyncGenerator<LoggedLeaf> {
-  const gone = createRemovedLeaves(store, from);
-  let size = start;
-  for await (const { events } of readLog(store, { from, batchSize: BATCH })) {
-    const woven = await gone.weave(size, events, hashOfAnyLeaf);
-    size += woven.length;
-    for (const { leaf, removed } of woven) {
-      if (leaf) yield { hash: hashOfAnyLeaf(leaf), name: nameOf(leaf), position: leaf.position };
-      else yield { hash: removed.hash, name: nameOf(removed), position: removed.position };
+): AsyncGenerator<StoredLeaf> {
+  const removed = createRemovedLeaves(store, from, { looksOnce: true });
+  for await (const leaf of leaves) {
+    const woven = await removed.weave(leaf.index, [leaf], ({ hash }) => hash);
+    if (woven.every(({ leaf, removed }) => leaf === null || removed === null)) yield leaf;
+  }
+}
+
+/** Yields the leaves of the log without those that a record of retention names. */
+async function* loggedLeaves(deps: Stores, from: bigint | null): AsyncGenerator<LoggedLeaf> {
+  for await (const { events } of readLog(deps.store, { from, batchSize: BATCH })) {
+    const transfers = events.map(({ stream }) => parseStream(stream));
+    const ids = transfers.flatMap(({ kind, id }) => (kind === 'transfer' ? id : []));
+    const recorded = await recordedHashes(deps, [...new Set(ids)]);
+    for (const event of events) {
+      const hash = hashOfAnyLeaf(event);
+      if (recorded.get(event.id) === Buffer.from(hash).toString('hex')) continue;
+      yield { hash, name: nameOf(event), position: event.position };
     }
   }
 }

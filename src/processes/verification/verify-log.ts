@@ -25,6 +25,7 @@ import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
+import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { isRecorded } from '../../projections/retention/removed-transfers.ts';
@@ -32,7 +33,7 @@ import { countShown, shownTransfers } from '../../projections/transfers/shown.ts
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
-import { partlyRemoved, returned } from './retention-faults.ts';
+import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
@@ -47,6 +48,8 @@ export interface VerificationDeps {
   logId: string;
   /** False if the tables of the transfers are of another version: the API is then not compared. */
   comparesApi: boolean;
+  /** False if the tables of the tree are of another version: its names are then not compared. */
+  comparesTree: boolean;
 }
 
 /** All that a later run needs to continue. */
@@ -150,6 +153,7 @@ export async function verifyLog(
     const begun: StoredEvent[] = [];
     /** Transfers that are about to leave the log. */
     const leaving: string[] = [];
+    const gone: RemovedLeaf[] = [];
     for (const { leaf, removed: named } of await removed.weave(
       events + retained,
       batch.events,
@@ -160,6 +164,7 @@ export async function verifyLog(
       // recorded, but other events of its stream may be gone.
       if (named !== null) {
         retained++;
+        gone.push(named);
         if (leaf?.revision === 0) leaving.push(parseStream(leaf.stream).id);
       } else {
         events++;
@@ -180,6 +185,7 @@ export async function verifyLog(
     // The API may not know yet.
     if (leaving.length > 0) endedTransfers += (await shownTransfers(sql, leaving)).transfers.size;
     position = batch.position;
+    if (deps.comparesTree) for (const found of await misnamed(sql, gone)) await fault(found);
     if (deps.comparesApi) for (const found of await returned(sql, begun)) await fault(found);
     await compareWithApi(ended, ends);
     onProgress(events, head === 0 ? 1 : Number(position) / head);
@@ -191,8 +197,12 @@ export async function verifyLog(
     }));
   }
 
-  const named = retained - (resume?.retained ?? 0);
-  for await (const found of positionFaults(store, removedBefore, named)) await fault(found);
+  async function countNamed(): Promise<number> {
+    // If other events are missing, the last removed ones have their places beyond the end.
+    const beyond = faults > 0 ? await removed.countFrom(events + retained) : 0;
+    return retained - (resume?.retained ?? 0) + beyond;
+  }
+  for await (const found of positionFaults(store, removedBefore, countNamed)) await fault(found);
   const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
@@ -235,12 +245,12 @@ function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generato
 
 /**
  * Yields the positions without an event that no record of retention explains. `removed` positions
- * count as left empty by retention, and the records name `named` events there.
+ * count as left empty by retention. `countNamed` returns how many events the records name there.
  */
 async function* positionFaults(
   store: EventStore,
   removed: number,
-  named: number,
+  countNamed: () => Promise<number>,
 ): AsyncGenerator<Fault> {
   for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
     const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
@@ -251,6 +261,7 @@ async function* positionFaults(
         : `the head of the log hides the events at ${which}`,
     );
   }
+  const named = removed > 0 ? await countNamed() : 0;
   if (removed > named)
     yield nowhere(
       'positions',

@@ -34,6 +34,8 @@ export interface RemovedLeaves {
    * leaves of the tree. Throws EventStoreUnavailable.
    */
   weave<L>(size: number, leaves: L[], hashOf: (leaf: L) => Hash): Promise<Woven<L>[]>;
+  /** Returns how many leaves the records name from an index on. */
+  countFrom(index: number): Promise<number>;
   /** Returns true if a stream left the log. An EventStoreDB may still yield some of its events. */
   isGone(stream: string): Promise<boolean>;
 }
@@ -109,6 +111,15 @@ export function createRemovedLeaves(
         woven.push(named === null ? { leaf, removed: named } : { leaf, removed: named });
       }
       return woven;
+    },
+
+    async countFrom(index) {
+      await findPages();
+      let count = leaves.filter((leaf) => leaf.index >= index).length;
+      for (const { revision } of pages)
+        for (const { data } of retentionRecords(await store.read(RETENTION, revision, 1)))
+          count += removedLeavesOf(data).filter((leaf) => leaf.index >= index).length;
+      return count;
     },
 
     isGone: async (stream) => (await store.read(stream, 0, 1)).length === 0,

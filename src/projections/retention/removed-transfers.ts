@@ -156,6 +156,27 @@ export async function isRecorded(
   );
 }
 
+/**
+ * Returns the hashes of leaves that records in the log name for these transfers, in hex, by the id
+ * of the event. Finds the records by the table, so it finds none without it.
+ */
+export async function recordedHashes(
+  { sql, store }: { sql: Sql; store: EventStore },
+  transferIds: string[],
+): Promise<Map<string, string>> {
+  const hashes = new Map<string, string>();
+  if (transferIds.length === 0) return hashes;
+  const rows = await sql<{ record: number }[]>`
+    select distinct record from read.retained_transfers
+     where transfer_id = any(${transferIds}::text[])`;
+  const wanted = new Set(transferIds);
+  for (const { record } of rows)
+    for (const { data } of retentionRecords(await store.read(RETENTION, record, 1)))
+      for (const { transfer_id, events } of data.transfers)
+        if (wanted.has(transfer_id)) for (const { id, hash } of events) hashes.set(id, hash);
+  return hashes;
+}
+
 /** Returns the positions of the records that name these transfers, by transfer. */
 export async function recordPositions(
   sql: Sql,

@@ -6,13 +6,16 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
+import { createKey, revokeKey } from '../../../src/commands/keys.ts';
 import { appendRecords } from '../../../src/commands/retention.ts';
 import { cancelTransfer, loadTransfer } from '../../../src/commands/transfers.ts';
+import { keyRequest } from '../../../src/contract/keys.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { RETENTION } from '../../../src/domain/events/streams.ts';
 import { IDEMPOTENCY_HOURS } from '../../../src/domain/idempotency.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { headOfNote } from '../../../src/domain/proof/checkpoint.ts';
+import { hashOfLeaf } from '../../../src/domain/proof/leaf.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { type RemovedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
@@ -115,7 +118,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     const { store, patient, logId } = installation;
     const faults: string[] = [];
     const { events, retained } = await verifyLog(
-      { store, sql: patient, logId, comparesApi: true },
+      { store, sql: patient, logId, comparesApi: true, comparesTree: true },
       {
         checkpoints,
         resume: null,
@@ -446,13 +449,53 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await expect(sql`truncate log.events`).rejects.toThrow(append);
     const { faults } = await verify([before]);
     expect(faults).toEqual([]);
+  });
 
+  it('shows a forged record that names the event of another stream', async () => {
+    const { sql, commands } = installation;
+    const request = { name: 'k', scopes: ['admin'], account: 'acc_default', expires_in: '1h' };
+    const key = await createKey(commands, keyRequest.parse(request), CAUSE, { allowNever: false });
+    await revokeKey(commands, key.id, CAUSE);
+    await catchUp();
+    const events = await eventsIn();
+    const revoked = events.at(-1) as StoredEvent;
+    expect(revoked.type).toBe('key.revoked');
+    const tree = await sql<{ size: number }[]>`
+      select (tile * 256 + length(hashes) / 32)::float8 as size from read.proof_tiles
+       where level = 0 order by tile desc limit 1`;
+    const leaf = {
+      index: (tree[0]?.size ?? 0) - 1,
+      hash: Buffer.from(hashOfLeaf(revoked)).toString('hex'),
+    };
+    const forged = { id: newId('evt'), position: String(revoked.position), ...leaf };
+    const transfer_id = newId('txr');
+    await record([{ transfer_id, account_id: 'acc_default', events: [forged] }]);
+    await sql.begin(async (tx) => {
+      await tx`set local session_replication_role = replica`;
+      await tx`delete from log.events where position = ${revoked.position}`;
+      await tx`insert into log.removed
+               values (int8range(${revoked.position}, ${revoked.position}, '[]'))`;
+    });
+    await catchUp();
+    expect((await verify([before])).faults).toContain(
+      `a record of retention names it as transfer-${transfer_id} revision 0 (${forged.id}), ` +
+        'which left the log',
+    );
+  });
+
+  it('shows a stream that was removed without a record', async () => {
+    const { sql } = installation;
+    const open = installation.config.streamPrefix + log.open;
     await sql.begin(async (tx) => {
       await tx`set local session_replication_role = replica`;
       await tx`delete from log.events where stream = ${open}`;
     });
-    const gone = await verify([before]);
-    expect(gone.faults).toContainEqual(expect.stringMatching(/is gone, with its whole stream/));
+    const { faults } = await verify([before]);
+    expect(faults).toContainEqual(expect.stringMatching(/is gone, with its whole stream/));
+    // What left the log before is intact.
+    expect(faults.filter((problem) => /elsewhere|was inserted|left empty/.test(problem))).toEqual(
+      [],
+    );
     expect((await verify([])).faults).toContainEqual(expect.stringMatching(/^no event has pos/));
   });
 

@@ -51,7 +51,7 @@ describeWithPostgres('the verification of a log', () => {
     const { patient, logId } = tampered.installation;
     const faults: Fault[] = [];
     const verdict = await verifyLog(
-      { store, sql: patient, logId, comparesApi: true },
+      { store, sql: patient, logId, comparesApi: true, comparesTree: true },
       {
         checkpoints: [],
         resume: null,

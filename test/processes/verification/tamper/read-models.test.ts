@@ -98,7 +98,7 @@ describeWithPostgres('tables that were changed', () => {
   /** In small batches, most transfers end long before the end of the log. */
   async function auditVerify(batchSize: number): Promise<number> {
     const { store, patient, logId } = installation;
-    const deps = { store, sql: patient, logId, comparesApi: true };
+    const deps = { store, sql: patient, logId, comparesApi: true, comparesTree: true };
     const { faults } = await verifyLog(deps, {
       checkpoints: [],
       resume: null,

@@ -69,7 +69,7 @@ describeWithPostgres('a log that was changed', () => {
       const faults: Fault[] = [];
       const logId = await openLog(store);
       const verdict = await verifyLog(
-        { store, sql: patient, logId, comparesApi: true },
+        { store, sql: patient, logId, comparesApi: true, comparesTree: true },
         {
           checkpoints: kept,
           resume: null,
