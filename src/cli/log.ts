@@ -3,7 +3,7 @@ import { ensureSigningKey, rotateSigningKey } from '../commands/log.ts';
 import { toCheckpoint } from '../contract/proof.ts';
 import { originOf } from '../domain/proof/checkpoint.ts';
 import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
-import { listSigningKeys } from '../projections/proof/queries.ts';
+import { signingKeysOfLog } from '../projections/proof/queries.ts';
 import { addLogCopyCommand } from './log-copy.ts';
 import { note, print, printFacts, printJson, write } from './program/output.ts';
 import { operator, withInstallation } from './program/session.ts';
@@ -27,8 +27,7 @@ export function addLogCommands(program: Command): void {
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
         await ensureSigningKey(installation, operator());
-        await waitForTree(installation);
-        const keys = await listSigningKeys(installation.sql);
+        const keys = await signingKeysOfLog(installation.store);
         const origin = originOf(installation.logId);
         if (json) return printJson({ origin, data: keys });
         for (const { key_id, since, until, public_key, signed_by_previous } of keys) {

@@ -278,4 +278,17 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     ])
       expect(await runClosed(settings, args)).toBe(1);
   });
+
+  it('shows the keys of the log, also if their table was emptied', async () => {
+    const shown = () => cli.run(['log', 'keys', '--json']);
+    const [rotated] = (await cli.run(['log', 'rotate-key', '--json'])).json<{ key_id: string }>();
+    const before = await shown();
+    const data = before.json<{ data: { key_id: string }[] }>()[0]?.data ?? [];
+    expect(data).toMatchObject([
+      { until: expect.any(String), signed_by_previous: null },
+      { key_id: rotated?.key_id, until: null, signed_by_previous: true },
+    ]);
+    await database.sql`delete from read.proof_keys`;
+    expect((await shown()).stdout).toBe(before.stdout);
+  });
 });

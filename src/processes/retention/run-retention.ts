@@ -21,6 +21,7 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { writeNewFile } from '../../adapters/durable-file.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendRecords } from '../../commands/retention.ts';
 import { toAuditEvent } from '../../contract/events.ts';
@@ -64,7 +65,7 @@ export interface RetentionResult {
 
 /**
  * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under
- * way, if read models are to be rebuilt first, or if they are behind the log.
+ * way, if read models are to be rebuilt first, if they are behind the log, or if a store goes away.
  */
 export async function runRetention(
   deps: RetentionDeps,
@@ -82,9 +83,25 @@ export async function runRetention(
   const assertHeld = () => held.signal.throwIfAborted();
   try {
     return await exportAndRemove(deps, run, cause, assertHeld);
+  } catch (error) {
+    throw run.folder !== null && (held.signal.aborted || isStoreUnavailable(error))
+      ? interrupted(error as Error)
+      : error;
   } finally {
     await held.release();
   }
+}
+
+/** Says what to do after an outage. Without the lock, nothing more was carried out. */
+function interrupted(error: Error): DomainError {
+  return new DomainError(
+    'unavailable',
+    `The run was interrupted: ${error.message}. Run the same command again when the stores ` +
+      'answer: each transfer is still in the log, or a record names it. You can delete files that ' +
+      'no record names',
+    {},
+    { cause: error },
+  );
 }
 
 async function exportAndRemove(

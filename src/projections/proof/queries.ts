@@ -1,5 +1,9 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Event } from '../../domain/events/event.ts';
+import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { HASH_BYTES } from '../../domain/proof/hash.ts';
+import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
 import { TILE_WIDTH } from '../../domain/proof/tiles.ts';
 
 /** A signed checkpoint, as the log has it. */
@@ -28,12 +32,26 @@ export interface PublicKey {
   signed_by_previous: boolean | null;
 }
 
-/** Returns all keys that signed checkpoints, oldest first. */
+/** Returns all keys that signed checkpoints, oldest first, as the table has them. */
 export function listSigningKeys(sql: Sql): Promise<PublicKey[]> {
   return sql<PublicKey[]>`
     select key_id, public_key, since, lead(since) over (order by revision) as until, statement,
            signed_by_previous
       from read.proof_keys order by revision`;
+}
+
+/** Returns all keys that signed checkpoints, oldest first, as the log has them. */
+export async function signingKeysOfLog(store: Pick<EventStore, 'read'>): Promise<PublicKey[]> {
+  const stored: Event[] = await store.read(SIGNING_KEYS);
+  const events = stored.filter(isSigningKeyEvent);
+  return events.map(({ type, data }, i) => ({
+    key_id: data.key_id,
+    public_key: data.public_key,
+    since: data.since,
+    until: events[i + 1]?.data.since ?? null,
+    statement: data.statement,
+    signed_by_previous: type === 'log.key_rotated' ? data.signed_by_previous : null,
+  }));
 }
 
 /** Returns the public key with this id, in PEM; null if there is none. */

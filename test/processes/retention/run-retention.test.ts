@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { EventStore } from '../../../src/adapters/event-store/port.ts';
+import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
 import { pauseEndpoint } from '../../../src/commands/endpoints.ts';
 import { createKey, revokeKey } from '../../../src/commands/keys.ts';
@@ -166,6 +166,16 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     const held = await locks.tryAcquire('log retention');
     await expect(run()).rejects.toThrow(/Another run is under way/);
     await held?.release();
+
+    const away = () => Promise.reject(new EventStoreUnavailable('no answer'));
+    await expect(
+      run({}, { ...installation, store: { ...installation.store, append: away } }),
+    ).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(/^The run was interrupted: no answer\. Run the same command/),
+    });
+    expect(await installation.store.read(RETENTION)).toEqual([]);
+    for (const file of await readdir(folder)) await rm(join(folder, file));
 
     // Killed between the record and the removal.
     const store = { ...installation.store, remove: () => Promise.reject(new Error('killed')) };
