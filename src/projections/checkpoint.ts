@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql } from '../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
+import { findEvent } from './newest-of-log.ts';
 
 /**
  * Notified with `NAME:POSITION` at each commit that moved the checkpoint of a read model. `waitFor`
@@ -12,10 +12,6 @@ export const CHECKPOINT_CHANNEL = 'waybill_checkpoint';
 
 /** Notified with the name of a consumer whose checkpoint was set back. The running one listens. */
 export const RESTART_CHANNEL = 'waybill_checkpoint_restart';
-
-/** How long a node of an EventStoreDB can answer as the leader after it has lost its lead. */
-const STALE_MS = 10_000;
-const LOOK_MS = 500;
 
 export type CheckpointTable = 'read.checkpoints' | 'work.checkpoints';
 
@@ -221,35 +217,6 @@ export async function verifyCheckpoint(
     );
   }
   return found.position;
-}
-
-/**
- * Reads an event; null if the log does not have it. A former leader of an EventStoreDB that was
- * frozen answers for some seconds without the newest events, so there an event has to stay missing.
- */
-async function findEvent(
-  store: EventStore,
-  { stream, revision }: NonNullable<Checkpoint['event']>,
-): Promise<StoredEvent | null> {
-  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
-  for (;;) {
-    const [found] = await store.read(stream, revision, 1);
-    if (found || performance.now() >= until) return found ?? null;
-    await sleep(LOOK_MS);
-  }
-}
-
-/**
- * Returns the position at which the log ends. A former leader of an EventStoreDB that was frozen
- * answers for some seconds without the newest events, so there the end has to stay before `reached`.
- */
-export async function endOfLog(store: EventStore, reached: bigint): Promise<bigint> {
-  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
-  for (;;) {
-    const end = (await store.head()) ?? 0n;
-    if (end >= reached || performance.now() >= until) return end;
-    await sleep(LOOK_MS);
-  }
 }
 
 /** Returns the checkpoints of all consumers, sorted by name. Omits those of running rebuilds. */

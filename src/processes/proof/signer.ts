@@ -35,6 +35,7 @@ import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import { type CheckpointSigned, isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { findEvent } from '../../projections/newest-of-log.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
@@ -130,6 +131,8 @@ export async function signIfNeeded(
 /** Returns the last checkpoint in the log. Throws LogChanged if one that the tree knows is gone. */
 async function readLast({ sql, store }: LogDeps & { sql: Sql }): Promise<LastCheckpoint | null> {
   const known = await latestCheckpoint(sql);
+  // A former leader of an EventStoreDB may not have it yet.
+  if (known !== null) await findEvent(store, { stream: CHECKPOINTS, revision: known.revision });
   const events = await store.read(CHECKPOINTS, known?.revision ?? 0);
   const [first] = events;
   if (known !== null && !(first && isCheckpointEvent(first) && first.data.note === known.note))

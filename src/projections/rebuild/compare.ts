@@ -1,6 +1,7 @@
 import type { Transaction } from '../../adapters/postgres/connect.ts';
-import { endOfLog, loadCheckpoint } from '../checkpoint.ts';
+import { loadCheckpoint } from '../checkpoint.ts';
 import type { ConsumerDeps } from '../consumer.ts';
+import { endOfLog } from '../newest-of-log.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
 import { leavingAfter } from '../retention/removed-transfers.ts';

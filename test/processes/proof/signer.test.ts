@@ -1,5 +1,6 @@
 import { createPublicKey } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { ensureSigningKey, loadSigningKey, rotateSigningKey } from '../../../src/commands/log.ts';
 import { CHECKPOINTS, SIGNING_KEYS } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
@@ -111,6 +112,23 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     );
     expect(signed.filter((each) => each !== null)).toHaveLength(1);
     expect(await checkpoints()).toBe(before + 1);
+  });
+
+  it('waits for a node of a cluster that does not have the last checkpoint yet', async () => {
+    await happen();
+    await now();
+    await happen();
+    await installation.commands.catchUp('proof');
+    const { store } = installation;
+    let missed = 0;
+    const stale: EventStore = {
+      ...store,
+      engine: 'eventstoredb',
+      read: async (stream, ...given) =>
+        stream === CHECKPOINTS && missed++ < 2 ? [] : store.read(stream, ...given),
+    };
+    expect(await signIfNeeded({ ...installation, store: stale }, CAUSE)).not.toBeNull();
+    expect(missed).toBeGreaterThan(2);
   });
 
   it('has one key, also if several processes start at once', async () => {

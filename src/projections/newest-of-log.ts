@@ -1,0 +1,39 @@
+/*
+ * Reads that expect the newest events. A former leader of an EventStoreDB that was frozen answers for
+ * some seconds without them. So there an event has to stay missing before it counts as missing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { EventStore } from '../adapters/event-store/port.ts';
+import type { StoredEvent } from '../domain/events/event.ts';
+
+/** How long a node of an EventStoreDB can answer as the leader after it has lost its lead. */
+const STALE_MS = 10_000;
+const LOOK_MS = 500;
+
+/** Reads an event; null if the log does not have it. */
+export async function findEvent(
+  store: EventStore,
+  { stream, revision }: { stream: string; revision: number },
+): Promise<StoredEvent | null> {
+  const read = async () => (await store.read(stream, revision, 1))[0] ?? null;
+  return retried(store, read, (found) => found !== null);
+}
+
+/** Returns the position at which the log ends. Expects that it is `reached` at least. */
+export function endOfLog(store: EventStore, reached: bigint): Promise<bigint> {
+  const read = async () => (await store.head()) ?? 0n;
+  return retried(store, read, (end) => end >= reached);
+}
+
+async function retried<T>(
+  store: EventStore,
+  read: () => Promise<T>,
+  isExpected: (answer: T) => boolean,
+): Promise<T> {
+  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
+  for (;;) {
+    const answer = await read();
+    if (isExpected(answer) || performance.now() >= until) return answer;
+    await sleep(LOOK_MS);
+  }
+}
