@@ -2,6 +2,7 @@ import { disposeOn, type Sources } from '../dispose.ts';
 import type { Disposed, DisposeOptions } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError } from './errors.ts';
+import { typeOf } from './file-type.ts';
 import { namesOn } from './names.ts';
 import { makeFolder, statOf } from './open-part.ts';
 import type { Pool } from './pool.ts';
@@ -17,7 +18,8 @@ function sourcesOn(connection: Connection): Sources {
     ...namesOn(connection),
     async identityOf(path) {
       const stats = await statOf(connection, path);
-      return stats?.isFile() ? identityOf(stats) : null;
+      const isFile = stats && (await typeOf(connection, path, stats)) === 'file';
+      return isFile ? identityOf(stats) : null;
     },
     makeFolder: (path) => makeFolder(connection, path),
   };

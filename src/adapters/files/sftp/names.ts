@@ -2,6 +2,7 @@ import type { Stats } from 'ssh2';
 import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { typeOf } from './file-type.ts';
 
 /** `stalls` multiplies the time that a rename may take. */
 export function namesOn(connection: Connection, stalls = 1): Names {
@@ -10,7 +11,8 @@ export function namesOn(connection: Connection, stalls = 1): Names {
     async typeOf(path) {
       try {
         const stats = await connection.request<Stats>((sftp, done) => sftp.lstat(path, done));
-        return stats.isDirectory() ? 'directory' : 'file';
+        const type = await typeOf(connection, path, stats);
+        return type === 'directory' ? type : 'file';
       } catch (error) {
         if (isRefusal(error)) return null;
         throw error;

@@ -11,6 +11,7 @@ import {
   SSH_FX_NO_SUCH_FILE,
 } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
+import { typeOf } from './file-type.ts';
 import { closeHandle, openHandle } from './handles.ts';
 import type { Pool } from './pool.ts';
 
@@ -24,18 +25,23 @@ export async function createUnlessFolder(
   part: string,
   path: string,
 ): Promise<Buffer> {
-  const [created, isFolder] = await Promise.allSettled([
+  const [created, folder] = await Promise.allSettled([
     createPart(connection, part),
-    statOf(connection, path).then((stats) => stats?.isDirectory() ?? false),
+    isFolder(connection, path),
   ]);
   if (created.status === 'rejected') throw created.reason;
   // A server that does not say has the last word when the part gets its name.
-  if (isFolder.status === 'fulfilled' && isFolder.value) {
+  if (folder.status === 'fulfilled' && folder.value) {
     await closeHandle(connection, created.value);
     await connection.request((sftp, done) => sftp.unlink(part, done));
     throw isAFolder(path, 'open');
   }
   return created.value;
+}
+
+async function isFolder(connection: Connection, path: string): Promise<boolean> {
+  const stats = await statOf(connection, path);
+  return stats !== null && (await typeOf(connection, path, stats)) === 'directory';
 }
 
 export function statOf(connection: Connection, path: string): Promise<Stats | null> {
@@ -147,7 +153,7 @@ export async function makeFolder(connection: Connection, folder: string): Promis
       // that.
       if (!hasStatus(error, SSH_FX_FAILURE)) throw error;
       const there = await statOf(connection, folder);
-      if (there?.isDirectory()) return;
+      if (there && (await typeOf(connection, folder, there)) === 'directory') return;
       if (there) throw new FileError('permission_denied', 'open', `${folder} is not a folder`);
       const cause = await causeOf(connection, error, 'open', folder);
       if (cause) throw cause;

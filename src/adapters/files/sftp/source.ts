@@ -5,6 +5,7 @@ import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { typeOf } from './file-type.ts';
 import { closeHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
@@ -23,8 +24,9 @@ export async function openSource(
     // A FIFO would block the server, and a directory can be opened but not read. So check the type
     // first.
     const stats = await abortable(statOf(lease.connection, path), signal, 'open');
-    if (!stats.isFile()) {
-      const what = stats.isDirectory() ? 'a directory' : 'not a regular file';
+    const type = await abortable(typeOf(lease.connection, path, stats), signal, 'open');
+    if (type !== 'file') {
+      const what = type === 'directory' ? 'a directory' : 'not a regular file';
       throw new FileError('source_not_found', 'open', `${path} is ${what}`);
     }
     if (stats.size > CHUNK_SIZE) {

@@ -46,7 +46,7 @@ test.each([
   ['a file by its long name', undefined, '-rw-r--r-- 1 a a 5 Jan 1 00:00 name', FILE],
   ['a folder by its long name', undefined, 'drwxr-xr-x 1 a a 5 Jan 1 00:00 name', FOLDER],
   ['a file by its long name, if the mode has no type', 0o644, '-rw-r--r-- 1 a a 5 name', FILE],
-  ['unknown without mode and long name', undefined, '', OTHER],
+  ['a folder that the server lists, without mode and long name', undefined, '', FOLDER],
 ])('an entry is %s', async (_name, mode, longname, expected) => {
   const attrs = { ...(mode !== undefined && { mode }), size: 5, atime: 1, mtime: 1 };
   expect(await listed([{ filename: 'name', longname, attrs }])).toEqual([

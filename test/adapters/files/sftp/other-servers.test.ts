@@ -13,7 +13,8 @@ import { describeFileEndpoint, options, whole, writeFrom } from '../contract.ts'
 
 const MiB = 1 << 20;
 
-for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
+for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) {
+  const isRclone = kind.startsWith('rclone');
   const whyNot = await whyNoOtherSftpServer(kind);
   describeFileEndpoint(
     `SFTP on ${kind}`,
@@ -33,7 +34,7 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream'] as const) {
         stop: server.stop,
       };
     },
-    { partFiles: true, resumes: kind === 'proftpd', removesOpenFiles: kind === 'proftpd' },
+    { partFiles: true, resumes: !isRclone, removesOpenFiles: !isRclone },
   );
 
   describe.skipIf(whyNot)(whyNot === null ? kind : `${kind} (${whyNot})`, () => {

@@ -4,7 +4,15 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+} from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -19,14 +27,17 @@ import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
 import { proftpdSettings } from '../proftpd.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
+const PYTHON_MODULES = '/usr/lib/python3/dist-packages';
+const ASYNCSSH = join(import.meta.dirname, 'servers/asyncssh-server.py');
 
 /**
  * - `proftpd`: mod_sftp, in C.
  * - `rclone`: in Go. It truncates each file that is opened for writing.
  * - `rclone-stream`: the same, which stores what it gets at once. It writes a file from its start
  *   only, and shows it when it is closed. Servers in front of object stores do the same.
+ * - `asyncssh`: in Python. It says nothing about a file but its size and times.
  */
-export type OtherSftpServerKind = 'proftpd' | 'rclone' | 'rclone-stream';
+export type OtherSftpServerKind = 'proftpd' | 'rclone' | 'rclone-stream' | 'asyncssh';
 
 export interface OtherSftpServer {
   host: string;
@@ -42,13 +53,17 @@ export interface OtherSftpServer {
   stop(): Promise<void>;
 }
 
+const PACKAGES: Record<'proftpd' | 'rclone' | 'asyncssh', [string[], string[]]> = {
+  proftpd: [
+    ['proftpd-core', 'proftpd-mod-crypto'],
+    ['/usr/sbin/proftpd', '/usr/lib/proftpd/mod_sftp.so'],
+  ],
+  rclone: [['rclone'], ['/usr/bin/rclone']],
+  asyncssh: [['python3-asyncssh'], [`${PYTHON_MODULES}/asyncssh/__init__.py`]],
+};
+
 function programs(kind: OtherSftpServerKind) {
-  return kind === 'proftpd'
-    ? debianPackages(
-        ['proftpd-core', 'proftpd-mod-crypto'],
-        ['/usr/sbin/proftpd', '/usr/lib/proftpd/mod_sftp.so'],
-      )
-    : debianPackages(['rclone'], ['/usr/bin/rclone']);
+  return debianPackages(...PACKAGES[kind.split('-')[0] as keyof typeof PACKAGES]);
 }
 
 /** Null if this server can run here, else the reason. */
@@ -69,11 +84,11 @@ export async function startOtherSftpServer(kind: OtherSftpServerKind): Promise<O
   const root = join(home, 'root');
   mkdirSync(root);
   const hostKeySha256 = await makeHostKey(home);
-  const command = kind === 'proftpd' ? proftpd : rclone;
+  const command = COMMANDS[kind];
   for (let attempt = 1; ; attempt++) {
     const port = await freePort();
     const server = startProcess(await command(found, home, port, kind), {
-      env: { ...found.env, HOME: home },
+      env: { ...found.env, HOME: home, PYTHONPATH: found.path(PYTHON_MODULES) },
       stdio: 'ignore',
     });
     if (await server.ready(() => greets(port)))
@@ -127,6 +142,16 @@ async function rclone(
   ];
 }
 
+async function asyncssh({ path }: DebianPrograms, home: string, port: number): Promise<string[]> {
+  const files = [join(home, 'root'), join(home, 'host_key')];
+  return [python(path), ASYNCSSH, String(port), ...files, TEST_PASSWORD];
+}
+
+/** The Python that the modules of Debian's packages are for. */
+function python(path: DebianPrograms['path']): string {
+  return existsSync('/usr/bin/python3') ? '/usr/bin/python3' : path('/usr/bin/python3');
+}
+
 async function proftpd({ path }: DebianPrograms, home: string, port: number): Promise<string[]> {
   const ids = `${process.getuid?.()}:${process.getgid?.()}`;
   const account = `waybill:${passwordHash(TEST_PASSWORD)}:${ids}::${join(home, 'root')}:/bin/sh\n`;
@@ -154,6 +179,13 @@ async function greets(port: number): Promise<boolean> {
     socket.destroy();
   }
 }
+
+const COMMANDS: Record<OtherSftpServerKind, typeof rclone> = {
+  proftpd,
+  rclone,
+  'rclone-stream': rclone,
+  asyncssh,
+};
 
 /** Returns an endpoint for all files of the server, which may be reached by another port. */
 export function otherSftpEndpoint(server: OtherSftpServer, port = server.port): FileEndpoint {
