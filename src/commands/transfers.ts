@@ -136,7 +136,14 @@ export type Outcome =
       sourceVersion?: string | null;
       mtime?: MtimeOutcome;
     }
-  | { type: 'failed'; failure: AttemptFailure; figures: AttemptFigures; retryDelays: number[] }
+  | {
+      type: 'failed';
+      failure: AttemptFailure;
+      figures: AttemptFigures;
+      /** Bytes from the start that the destination had when it was opened. 0 by default. */
+      resumedBytes?: number;
+      retryDelays: number[];
+    }
   /** The mover shuts down in order and releases the claim. */
   | { type: 'released'; figures: AttemptFigures }
   /** The lease of the claim expired. */
@@ -185,6 +192,7 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
         claim_id,
         failure: outcome.failure,
         figures: outcome.figures,
+        resumed_bytes: outcome.resumedBytes ?? 0,
         retry_delays: outcome.retryDelays,
         now: now(),
       };

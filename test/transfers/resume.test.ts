@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
+import type { Continued } from '../../src/domain/transfers/transfer.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
 import { LONG } from '../support/run/long.ts';
 import { CAUSE, configureSftp, untilStatus } from '../support/service/installation.ts';
@@ -153,19 +154,24 @@ await describeTransfers('a move that is interrupted', () => {
    * saved progress.
    */
   async function interrupted(name: string): Promise<{ id: string; saved: number; part: string }> {
-    const before = pair.destination.forwarded.up;
     pair.destination.throttle(24 * MiB);
     const id = await pair.submitted(name);
-    await until('most of it is sent', () => pair.destination.forwarded.up - before > 40 * MiB);
+    await interrupt(id, 40 * MiB);
+    const saved = (await savedChunks(pair.installation, id)) * CHUNK;
+    expect(saved).toBeGreaterThan(0);
+    const [part] = await filesBelow(join(pair.beta.root, name));
+    return { id, saved, part: join(pair.beta.root, name, part as string) };
+  }
+
+  /** Lets the attempt send this much, then takes the destination down until the attempt fails. */
+  async function interrupt(id: string, bytes: number): Promise<void> {
+    const before = pair.destination.forwarded.up;
+    await until('enough is sent', () => pair.destination.forwarded.up - before > bytes);
     pair.destination.throttle(MiB);
     await pauseEndpoint(pair.installation.commands, pair.betaId, CAUSE);
     await pair.destination.refuse(true);
     pair.destination.cut();
     await untilStatus(pair.installation, id, 'queued');
-    const saved = (await savedChunks(pair.installation, id)) * CHUNK;
-    expect(saved).toBeGreaterThan(0);
-    const [part] = await filesBelow(join(pair.beta.root, name));
-    return { id, saved, part: join(pair.beta.root, name, part as string) };
   }
 
   async function goOn(): Promise<void> {
@@ -181,6 +187,25 @@ await describeTransfers('a move that is interrupted', () => {
     await goOn();
     await expectArrived(id, 'retried', AT_SECOND);
     expect(pair.destination.forwarded.up - before).toBeLessThan(SIZE - saved + OVERHEAD);
+  });
+
+  test('a file arrives although more attempts fail than there are retries', LONG, async () => {
+    const name = 'forward';
+    pair.create(name, 14 * CHUNK);
+    pair.destination.throttle(24 * MiB);
+    const id = await pair.submitted(name);
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      await interrupt(id, 2 * CHUNK + OVERHEAD);
+      await goOn();
+      pair.destination.throttle(24 * MiB);
+    }
+    const { facts } = await pair.expectArrived(id, name);
+    expect(facts.retry_count).toBe(5);
+    const retries = (await historyOf(pair.installation, id)).filter(
+      ({ data }) => (data as { reason?: string }).reason === 'retry',
+    );
+    const inARow = retries.map(({ data }) => (data as Partial<Continued>).failed_in_a_row);
+    expect(inARow.slice(1)).toEqual([1, 1, 1, 1]);
   });
 
   test('a move whose record an older version has saved starts over', async () => {

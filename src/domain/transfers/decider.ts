@@ -17,6 +17,8 @@ import {
 
 /** Consecutive lost movers, none of which made progress, after which the transfer fails. */
 const MAX_MOVERS_LOST = 5;
+/** Retries of a transfer after which it fails, even if each attempt comes further. */
+const MAX_RETRIES = 1_000;
 
 export type TransferCommand =
   | { type: 'create'; data: TransferCreated }
@@ -26,12 +28,17 @@ export type TransferCommand =
   | { type: 'admit' }
   | { type: 'start'; data: TransferStarted }
   | { type: 'complete'; claim_id: string; data: Omit<TransferCompleted, 'duration_ms'> }
-  /** Ends an attempt with an error. `retry_delays` has milliseconds, one entry per retry. */
+  /**
+   * Ends an attempt with an error. `retry_delays` has milliseconds, one entry for each retry in a
+   * row that comes no further.
+   */
   | {
       type: 'fail_attempt';
       claim_id: string;
       failure: AttemptFailure;
       figures: AttemptFigures;
+      /** Bytes from the start that the destination had when it was opened. */
+      resumed_bytes: number;
       retry_delays: number[];
       now: string;
     }
@@ -139,16 +146,27 @@ function attemptFailed(
   state: InProgress,
 ): TransferEvent {
   const { failure, figures, now } = command;
-  const attempt = state.facts.retry_count + 1;
+  const { retry_count, failed_in_a_row = retry_count, resumed_bytes: furthest = 0 } = state.facts;
+  const attempt = retry_count + 1;
   const error = transferError(failure, attempt, now);
-  const delay = command.retry_delays[state.facts.retry_count];
-  if (!error.retryable || delay === undefined) {
+  // Only what the destination still had proves progress. It cannot rise without an end.
+  const resumed = Math.max(furthest, command.resumed_bytes);
+  const inARow = resumed > furthest ? 1 : failed_in_a_row + 1;
+  const delay = command.retry_delays[inARow - 1];
+  if (!error.retryable || delay === undefined || attempt > MAX_RETRIES) {
     return { type: 'transfer.failed', data: { error, failed_at: now, ...figures } };
   }
   const notBefore = new Date(Date.parse(now) + delay).toISOString();
   return {
     type: 'transfer.queued',
-    data: { reason: 'retry', error, attempt, not_before: notBefore, ...figures },
+    data: {
+      reason: 'retry',
+      error,
+      attempt,
+      not_before: notBefore,
+      ...(resumed > 0 && { failed_in_a_row: inARow, resumed_bytes: resumed }),
+      ...figures,
+    },
   };
 }
 

@@ -26,6 +26,14 @@ export interface EndpointVersion {
   revision: number;
 }
 
+/** How far the attempts of a transfer came that continued its file. Absent if none did. */
+export interface Continued {
+  /** Failed attempts in a row since the first that continued after `resumed_bytes`, with it. */
+  failed_in_a_row: number;
+  /** The most bytes from the start that an attempt found at the destination. */
+  resumed_bytes: number;
+}
+
 /** How far an attempt came. The events hold it, so a replay rebuilds the same transfer detail. */
 export interface AttemptFigures {
   transferred_bytes: number;
@@ -92,7 +100,8 @@ export type TransferQueued =
       error: TransferError;
       attempt: number;
       not_before: string;
-    } & AttemptFigures)
+    } & Partial<Continued> &
+      AttemptFigures)
   | ({ reason: 'mover_lost'; claim_id: string; lost_in_a_row: number } & AttemptFigures);
 
 export interface TransferStarted {
@@ -132,7 +141,7 @@ export type TransferEvent =
   | AfterEvent;
 
 /** The facts that a transfer has in every state. */
-export interface TransferFacts extends TransferCreated, AttemptFigures {
+export interface TransferFacts extends TransferCreated, AttemptFigures, Partial<Continued> {
   retry_count: number;
   /** Consecutive lost movers, none of which came further than the one before. */
   lost_in_a_row: number;
@@ -281,10 +290,11 @@ function queued(facts: TransferFacts, data: TransferQueued): TransferState {
       not_before: null,
     };
   }
-  const { attempt, error, not_before } = data;
+  const { attempt, error, not_before, failed_in_a_row, resumed_bytes } = data;
+  const continued = resumed_bytes === undefined ? {} : { failed_in_a_row, resumed_bytes };
   return {
     status: 'queued',
-    facts: { ...facts, ...figures, retry_count: attempt, lost_in_a_row: 0, error },
+    facts: { ...facts, ...figures, ...continued, retry_count: attempt, lost_in_a_row: 0, error },
     not_before,
   };
 }

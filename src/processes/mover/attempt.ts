@@ -236,7 +236,9 @@ async function attempt(
     if (failure.code === 'internal_error')
       deps.logger.error({ err: error, ...log }, 'an attempt failed with an unexpected error');
     else deps.logger.info({ reason: reasonOf(error), ...log }, 'an attempt failed');
-    return { type: 'failed', failure, figures: meter.read(), retryDelays: deps.retryDelays };
+    const figures = meter.read();
+    const resumedBytes = meter.resumed();
+    return { type: 'failed', failure, figures, resumedBytes, retryDelays: deps.retryDelays };
   }
 }
 

@@ -17,6 +17,8 @@ export interface Meter {
   read(): AttemptFigures;
   /** Returns the figures with only those bytes that the next attempt need not send again. */
   resumable(): AttemptFigures;
+  /** Returns the most bytes that the destination had when it was opened. */
+  resumed(): number;
 }
 
 /** Creates a meter. `moved` gets each number of bytes that has arrived. */
@@ -27,6 +29,7 @@ export function createMeter(moved: (bytes: number) => void): Meter {
   let countedFrom = 0;
   let inChunks = 0;
   let arrived = 0;
+  let resumed = 0;
 
   function raiseTo(bytes: number): void {
     const more = Math.min(figures.size_bytes ?? 0, bytes) - figures.transferred_bytes;
@@ -52,6 +55,7 @@ export function createMeter(moved: (bytes: number) => void): Meter {
       counter = counts;
       countedFrom = delivered;
       inChunks = delivered;
+      resumed = Math.max(resumed, delivered);
     },
     delivered(bytes) {
       inChunks = bytes;
@@ -62,6 +66,7 @@ export function createMeter(moved: (bytes: number) => void): Meter {
       raiseTo(inChunks);
     },
     read,
+    resumed: () => resumed,
     resumable: () => ({ ...read(), transferred_bytes: inChunks }),
   };
 }

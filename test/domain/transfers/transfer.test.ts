@@ -60,11 +60,13 @@ const failAttempt = (
   claim_id: string,
   code: TransferErrorCode = 'timeout',
   retry_delays = [10_000, 60_000],
+  resumed_bytes = 0,
 ): TransferCommand => ({
   type: 'fail_attempt',
   claim_id,
   failure: { ...FAILURE, code },
   figures: FIGURES,
+  resumed_bytes,
   retry_delays,
   now: T1,
 });
@@ -367,6 +369,57 @@ describe('retries', () => {
       ]);
     },
   );
+});
+
+describe('attempts that continue a file', () => {
+  /** Fails attempts one after the other, each of which continued after this many bytes. */
+  function fail(resumed: number[], delays = [10_000, 60_000]): TransferEvent[] {
+    const events = [...HISTORIES.in_progress];
+    for (const bytes of resumed) {
+      const command = failAttempt('clm_1', 'connection_failed', delays, bytes);
+      events.push(...(outcomeOf(transferDecider, events, command) as TransferEvent[]), inProgress);
+    }
+    return events.slice(3).filter(({ type }) => type !== 'transfer.in_progress');
+  }
+
+  function delaysOf(events: TransferEvent[]): (number | 'failed')[] {
+    return events.map((event) =>
+      event.type === 'transfer.queued' && event.data.reason === 'retry'
+        ? Date.parse(event.data.not_before) - Date.parse(T1)
+        : 'failed',
+    );
+  }
+
+  it('use up no retry if each came further than all before', () => {
+    const events = fail([0, 5, 7, 7, 9, 9, 9]);
+    expect(delaysOf(events)).toEqual([10_000, 10_000, 10_000, 60_000, 10_000, 60_000, 'failed']);
+    const [, , third] = events.map(({ data }) => data as TransferFacts & { attempt: number });
+    expect(third).toMatchObject({ attempt: 3, failed_in_a_row: 1, resumed_bytes: 7 });
+  });
+
+  it('use up a retry if they came only as far as an earlier one, or not that far', () => {
+    expect(delaysOf(fail([0, 9, 5, 8]))).toEqual([10_000, 10_000, 60_000, 'failed']);
+  });
+
+  it('count from the furthest attempt also if a mover was lost in between', () => {
+    const retried = fail([4, 4]);
+    const events = [...HISTORIES.in_progress, ...retried.slice(0, 1), inProgress];
+    events.push(TRANSFER_EVENTS.lost, inProgress);
+    const command = failAttempt('clm_1', 'connection_failed', [10_000, 60_000], 4);
+    expect(outcomeOf(transferDecider, events, command)).toMatchObject([
+      { data: { attempt: 2, failed_in_a_row: 2, resumed_bytes: 4 } },
+    ]);
+  });
+
+  it('end after a thousand', () => {
+    const forward = Array.from({ length: 1_001 }, (_, index) => index);
+    expect(fail(forward).at(-2)?.type).toBe('transfer.queued');
+    expect(fail(forward).at(-1)?.type).toBe('transfer.failed');
+  });
+
+  it('leave no trace in the events if none continued', () => {
+    for (const { data } of fail([0, 0])) expect(data).not.toHaveProperty('failed_in_a_row');
+  });
 });
 
 describe('lost movers', () => {

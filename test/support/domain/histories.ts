@@ -81,6 +81,7 @@ function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
       claim_id: 'clm_1',
       failure: fail,
       figures: { ...retry.data },
+      resumed_bytes: 0,
       retry_delays: [1],
       now: T1,
     },
