@@ -219,6 +219,21 @@ describe('an endpoint request', () => {
     expect(of(changes)).toEqual([problem]);
   });
 
+  it.each(['*', '*.example.com', 'a,b', 'a..b', '.', 'a;b', '$HOST', `${'a'.repeat(64)}.com`])(
+    'names no host %j, of the server or of a hop',
+    (host) => {
+      const via = { type: 'ssh', host, username: 'u', password: 'p' };
+      const problem = 'must be a host name or an address, an IPv6 address without brackets';
+      expect(of({ host })).toEqual([`host: ${problem}`]);
+      expect(of({ via })).toEqual([`via.host: ${problem}`]);
+    },
+  );
+
+  it.each(['bank', 'sftp_1.example.com.', 'bücher.example', '10.0.0.1', '2001:db8::1'])(
+    'names the host %j',
+    (host) => expect(of({ host })).toEqual([]),
+  );
+
   it.each(['ftp://x', 'https://x/\0', 'https://x/\ud800', 'https://x/ y'])(
     'has no endpoint_url such as %j',
     (endpoint_url) => {

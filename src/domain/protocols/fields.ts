@@ -13,9 +13,12 @@ const MAX_URL = 2048;
 /** RFC 1929 counts them in one byte. */
 const MAX_SOCKS_BYTES = 255;
 
-/** Returns true for an IP address, and for a name that a URL can contain. */
+/** Labels of letters, also of other scripts, digits, `-` and `_`. A dot may end the name. */
+const HOST_NAME = /^([\p{L}\p{M}\p{N}_-]{1,63}\.)*[\p{L}\p{M}\p{N}_-]{1,63}\.?$/u;
+
+/** Returns true for an IP address, and for a host name that a URL can contain. */
 function isHost(value: string): boolean {
-  return isIP(value) !== 0 || (!/[:%[\]]/.test(value) && URL.canParse(`https://${value}`));
+  return isIP(value) !== 0 || (HOST_NAME.test(value) && URL.canParse(`https://${value}`));
 }
 
 /** Returns true for one or more certificates if all of them can be parsed. */
