@@ -36,7 +36,7 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 ];
 const NO_FILE =
   /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
-const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
+export const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
 
 const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
   ETIMEDOUT: 'timeout',

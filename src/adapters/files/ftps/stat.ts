@@ -1,8 +1,10 @@
+import { basename, dirname } from 'node:path/posix';
 import { FTPError } from 'basic-ftp';
 import { toFtp, type UnixTime } from '../modification-time.ts';
 import type { FileIdentity } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { isRefusal } from './errors.ts';
+import { isRefusal, NOT_ALLOWED } from './errors.ts';
+import { entriesOf } from './listing.ts';
 
 export interface Stat extends FileIdentity {
   type: 'file' | 'directory';
@@ -43,11 +45,33 @@ export function existing(connection: Connection, path: string): Promise<Stat | n
   return statOf(connection, path).catch(nullIfRefused);
 }
 
+/** Returns the size of a file, by SIZE or, on a server without it, by a listing of its folder. */
 export async function sizeOf(connection: Connection, path: string): Promise<number> {
-  const { message } = await connection.request(`SIZE ${path}`);
-  const size = Number(/^213 +(\d+)/.exec(message)?.[1]);
+  const reply = await connection.request(`SIZE ${path}`).catch(async (error) => {
+    if (!lacksSize(connection, error)) throw error;
+    return (await listedSize(connection, path)) ?? Promise.reject(error);
+  });
+  if (typeof reply === 'number') return reply;
+  const size = Number(/^213 +(\d+)/.exec(reply.message)?.[1]);
   if (Number.isSafeInteger(size)) return size;
-  throw new Error(`the server names no size: ${message}`);
+  throw new Error(`the server names no size: ${reply.message}`);
+}
+
+/** Returns whether the server may have refused the command, whatever the path. */
+function lacksSize({ features }: Connection, error: unknown): boolean {
+  if (!isRefusal(error)) return false;
+  return error.code !== 550 || !features.has('SIZE') || NOT_ALLOWED.test(error.message);
+}
+
+/**
+ * Returns null if the server refuses to list the folder, or if the path is no file. Throws a
+ * refusal if the folder lacks it.
+ */
+async function listedSize(connection: Connection, path: string): Promise<number | null> {
+  const entries = await entriesOf(connection, dirname(path)).catch(nullIfRefused);
+  const found = entries?.find(({ name }) => name === basename(path));
+  if (entries && !found) throw new FTPError({ code: 550, message: '550 No such file is listed' });
+  return found?.isFile ? found.size : null;
 }
 
 /**

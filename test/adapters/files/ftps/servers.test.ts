@@ -2,15 +2,16 @@ import { startFtpsServer, whyNoFtpsServer } from '../../../support/file-servers/
 import { describeFileEndpoint } from '../contract.ts';
 import { fixtureOn } from './ftps-endpoint.ts';
 
-for (const [kind, tls] of [
-  ['proftpd', 'explicit'],
-  ['proftpd', 'implicit'],
-  ['vsftpd', 'explicit'],
+for (const [kind, tls, extraConfig] of [
+  ['proftpd', 'explicit', ''],
+  ['proftpd', 'implicit', ''],
+  ['vsftpd', 'explicit', ''],
+  ['vsftpd', 'explicit', 'cmds_denied=SIZE,MDTM'],
 ] as const) {
   describeFileEndpoint(
-    `FTPS on ${kind}, ${tls} TLS`,
+    `FTPS on ${kind}, ${tls} TLS ${extraConfig}`.trim(),
     await whyNoFtpsServer(kind),
-    async () => fixtureOn(await startFtpsServer({ kind, tls }), tls),
+    async () => fixtureOn(await startFtpsServer({ kind, tls, extraConfig }), tls),
     { partFiles: true },
   );
 }
