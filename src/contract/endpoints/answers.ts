@@ -28,7 +28,13 @@ const health = z
       .int()
       .describe('Network failures, of probes and transfers; three make an outage.'),
     successes_in_row: z.int().describe('Two end an outage.'),
-    last_success_at: timestamp.nullable(),
+    last_success_at: timestamp
+      .nullable()
+      .describe(
+        'When a probe, a test or a transfer last connected. A probe checks the host key or the ' +
+          'certificate and does not sign in, so the credentials may be wrong all the same: test ' +
+          'the endpoint.',
+      ),
     last_probe_at: timestamp.nullable(),
     latency_ms: z.int().nullable().describe('How long the last probe took.'),
     fingerprint: fingerprint.nullable().describe('Last host key or certificate of the server.'),

@@ -172,18 +172,24 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
         </div>
       )}
       {health ? (
-        <Facts
-          of={{
-            'Unreachable since': unreachable_since ? <Time at={unreachable_since} /> : undefined,
-            'Last reached': <Time at={health.last_success_at} />,
-            'Last probe': <Time at={health.last_probe_at} />,
-            // Of a probe that failed it is the time of a refusal, not of an answer.
-            'Answered in':
-              health.error || health.latency_ms === null ? null : `${health.latency_ms} ms`,
-            'Failures in a row': health.failures_in_row,
-            [fingerprintLabel]: health.fingerprint && <code>{health.fingerprint}</code>,
-          }}
-        />
+        <>
+          <Facts
+            of={{
+              'Unreachable since': unreachable_since ? <Time at={unreachable_since} /> : undefined,
+              'Last reached': <Time at={health.last_success_at} />,
+              'Last probe': <Time at={health.last_probe_at} />,
+              // Of a probe that failed it is the time of a refusal, not of an answer.
+              'Answered in':
+                health.error || health.latency_ms === null ? null : `${health.latency_ms} ms`,
+              'Failures in a row': health.failures_in_row,
+              [fingerprintLabel]: health.fingerprint && <code>{health.fingerprint}</code>,
+            }}
+          />
+          <p class="muted">
+            A probe does not sign in, so it does not show whether the credentials are right. A test
+            does.
+          </p>
+        </>
       ) : (
         <p class="muted">Not tried yet. Waybill probes it every minute. Test it to know at once.</p>
       )}
