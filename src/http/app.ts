@@ -35,7 +35,7 @@ import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi/openapi.ts';
 import { operationRoutes } from './operations/routes.ts';
 import { untilTransfersShown } from './own-writes.ts';
-import { PROBLEM_TYPE, toProblem, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { PROBLEM_TYPE, RETRY_SECONDS, toProblem } from './problems.ts';
 import { projectionRoutes } from './projections/routes.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { proofRoutes } from './proof/routes.ts';
@@ -255,8 +255,8 @@ function answerProblem(problem: Problem, reply: FastifyReply): void {
   if (problem.status === 415)
     void reply.headers({ accept: 'application/json', 'accept-encoding': 'identity' });
   if (problem.status === 401) void reply.header('www-authenticate', 'Bearer');
-  if (problem.code === 'unavailable')
-    void reply.header('retry-after', String(UNAVAILABLE_RETRY_SECONDS));
+  const retryAfter = RETRY_SECONDS[problem.code];
+  if (retryAfter !== undefined) void reply.header('retry-after', String(retryAfter));
   void reply.code(problem.status).type(PROBLEM_TYPE).serializer(JSON.stringify).send(problem);
 }
 

@@ -73,6 +73,12 @@ function detailOf({ message, details }: DomainError): string {
 /** Retry-After, in seconds, of a request that found a dependency unavailable. */
 export const UNAVAILABLE_RETRY_SECONDS = 5;
 
+/** Retry-After, in seconds, by the code of the problem. */
+export const RETRY_SECONDS: Partial<Record<ProblemCode, number>> = {
+  unavailable: UNAVAILABLE_RETRY_SECONDS,
+  idempotency_in_progress: 1,
+};
+
 function inKiB(bytes: number): string {
   return `${bytes / 1024} KiB`;
 }

@@ -212,10 +212,9 @@ describeWithPostgres('Idempotency-Key', () => {
       });
       const first = post(key, BODY, slow);
       await appended.promise;
-      expect(await post(key)).toMatchObject({
-        status: 409,
-        body: { code: 'idempotency_in_progress' },
-      });
+      const second = await post(key);
+      expect(second).toMatchObject({ status: 409, body: { code: 'idempotency_in_progress' } });
+      expect(second.headers.get('retry-after')).toBe('1');
       expect(await post(key, { ...BODY, priority: 'low' })).toMatchObject({
         status: 422,
         body: { code: 'idempotency_key_reused' },

@@ -510,6 +510,8 @@ describeWithPostgres('the OpenAPI document', () => {
     ]);
     expect(headers('post /v1/transfers', '401')).toEqual([...always, 'WWW-Authenticate']);
     expect(headers('post /v1/transfers', '429')).toEqual([...always, 'Retry-After']);
+    expect(headers('post /v1/transfers', '409')).toEqual([...always, 'Retry-After']);
+    expect(headers('delete /v1/transfers/{transfer_id}', '409')).toEqual(always);
     const ping = 'post /v1/webhooks/{webhook_id}/ping';
     expect(headers(ping, '202')).toEqual([...always, 'Location', 'Idempotent-Replayed']);
     expect(headers(ping, '404')).toEqual([...always, 'Idempotent-Replayed']);
