@@ -1,6 +1,6 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
-import { readDatabaseUrl } from './database-url.ts';
+import { DatabaseUrlError, readDatabaseUrl } from './database-url.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
@@ -60,8 +60,8 @@ const timestamptz = {
 };
 
 /**
- * Opens a pool. The first query opens the first connection. Throws DatabaseUrlError if the URL says
- * about TLS what has no meaning.
+ * Opens a pool. The first query opens the first connection. Throws DatabaseUrlError if the URL
+ * cannot be read, or says about TLS what has no meaning.
  *
  * - `bigint` columns are JavaScript bigints.
  * - `timestamptz` columns are ISO 8601 strings in UTC with milliseconds,
@@ -85,29 +85,44 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
     answer_timeout: answerWithinMs === null ? null : answerWithinMs / 1_000,
   };
   const { url: address, tls } = readDatabaseUrl(url);
-  const sql = postgres(address, {
-    ...notInTheDriversTypes,
-    ssl: tls,
-    max,
-    connect_timeout: 10,
-    backoff: (failures) => reconnectDelayMs(failures) / 1_000,
-    // Probes idle connections, so that those whose other end has vanished are gone after 15 s. New
-    // calls then use new connections.
-    keep_alive: 5,
-    ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
-    fetch_types: false,
-    types: { bigint: postgres.BigInt, timestamptz, ...ARRAY_TYPES },
-    connection: {
-      application_name: applicationName,
-      TimeZone: 'UTC',
-      DateStyle: 'ISO',
-      idle_in_transaction_session_timeout: 60_000,
-      ...settings,
-    },
-    onnotice: () => {},
-    onclose: onClose,
-  });
+  const sql = readable(() =>
+    postgres(address, {
+      ...notInTheDriversTypes,
+      ssl: tls,
+      max,
+      connect_timeout: 10,
+      backoff: (failures) => reconnectDelayMs(failures) / 1_000,
+      // Probes idle connections, so that those whose other end has vanished are gone after 15 s. New
+      // calls then use new connections.
+      keep_alive: 5,
+      ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
+      fetch_types: false,
+      types: { bigint: postgres.BigInt, timestamptz, ...ARRAY_TYPES },
+      connection: {
+        application_name: applicationName,
+        TimeZone: 'UTC',
+        DateStyle: 'ISO',
+        idle_in_transaction_session_timeout: 60_000,
+        ...settings,
+      },
+      onnotice: () => {},
+      onclose: onClose,
+    }),
+  );
   return listener ? Object.assign(sql, { listen: listener.listen }) : sql;
+}
+
+/** Throws DatabaseUrlError if the driver cannot read the URL. Its messages repeat no part of it. */
+function readable<Pool>(open: () => Pool): Pool {
+  try {
+    return open();
+  } catch (error) {
+    throw new DatabaseUrlError(
+      `DATABASE_URL cannot be read (${(error as Error).message}): write ` +
+        'postgres://USER:PASSWORD@HOST:PORT/DATABASE, and every special character of user and ' +
+        'password as %XX',
+    );
+  }
 }
 
 /**

@@ -40,14 +40,25 @@ export function readDatabaseUrl(url: string): { url: string; tls: Tls } {
   const given = take('sslmode');
   const [root, cert, key] = FILES.map(take);
   const rest = parameters.toString();
+  const addresses = addressesOf(base);
+  addresses.forEach(requirePort);
   return {
     url: rest === '' ? base : `${base}?${rest}`,
     tls: tlsOf(
       given ?? (root === 'system' ? 'verify-full' : 'disable'),
       { root: root ?? null, cert: cert ?? null, key: key ?? null },
-      hostsOf(base),
+      addresses.map(hostOf),
     ),
   };
+}
+
+/** The driver would end the process when it opens a connection to a port that cannot exist. */
+function requirePort(address: string): void {
+  const port = PORT.exec(address)?.[1];
+  if (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
+    throw new DatabaseUrlError(
+      `DATABASE_URL has the port ${port}: a port is a whole number from 1 to 65535`,
+    );
 }
 
 interface Files {
@@ -102,11 +113,14 @@ function read(name: string, file: string): Buffer {
   }
 }
 
-/** Returns the hosts of a URL, without their ports. There may be several, with commas. */
-function hostsOf(base: string): string[] {
+const PORT = /:(\d+)$/;
+
+/** Returns the hosts of a URL with their ports. There may be several, with commas. */
+function addressesOf(base: string): string[] {
   const authority = base.replace(/^\w+:\/\//, '').split('/', 1)[0] as string;
-  return authority
-    .slice(authority.lastIndexOf('@') + 1)
-    .split(',')
-    .map((host) => host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'));
+  return authority.slice(authority.lastIndexOf('@') + 1).split(',');
+}
+
+function hostOf(address: string): string {
+  return address.replace(PORT, '').replace(/^\[(.*)\]$/, '$1');
 }

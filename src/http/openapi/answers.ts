@@ -55,8 +55,7 @@ export function addHeaders(document: OpenAPIV3_1.Document): void {
     const names = path.startsWith('/health')
       ? [...ON_EVERY_ANSWER]
       : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
-    if (status === '409' && (storesAnswers || path.endsWith('/receipt')))
-      names.push('Retry-After');
+    if (status === '409' && (storesAnswers || path.endsWith('/receipt'))) names.push('Retry-After');
     if (storesAnswers && (status < '300' || status === '404')) names.push('Idempotent-Replayed');
     answer.headers = Object.fromEntries(
       names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),

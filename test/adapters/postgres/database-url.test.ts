@@ -48,6 +48,41 @@ describe('the URL of Postgres', () => {
     expect(rejected).toThrow(DatabaseUrlError);
     expect(rejected).toThrow(message);
   });
+
+  it.each([
+    ['postgres://me:canary@db.example:99999/waybill', /the port 99999.* from 1 to 65535/],
+    ['postgres://me:canary@one.example,two.example:0/waybill', /the port 0.* from 1 to 65535/],
+    ['postgres://me:canary%zz@db.example/waybill', /every special character .* as %XX/],
+    [
+      'postgres://me:canary@db.example/waybill?target_session_attrs=rw',
+      /attrs rw is not supported/,
+    ],
+  ])('is rejected if it is %s', (url, message) => {
+    const rejected = () => connect(url);
+    expect(rejected).toThrow(DatabaseUrlError);
+    expect(rejected).toThrow(message);
+    expect(rejected).not.toThrow(/canary/);
+  });
+});
+
+describeWithPostgres('a server that cannot do what the URL asks for', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database?.drop());
+
+  it.each([
+    ['sslmode=require', /has no TLS, but sslmode .* requires it: /],
+    ['work_memory=4MB', /rejects a parameter .*unrecognized configuration parameter "work_memory"/],
+    ['work_mem=much', /rejects a parameter .*invalid value for parameter "work_mem"/],
+  ])('is named with %s', async (query, message) => {
+    const sql = connect(`${database.url}?${query}`, { max: 1 });
+    onTestFinished(() => sql.end({ timeout: 1 }));
+    const refused = requireOwnSessions([sql]);
+    await expect(refused).rejects.toThrow(DatabaseUrlError);
+    await expect(refused).rejects.toThrow(message);
+  });
 });
 
 describeWithPostgres('a connection over TLS', () => {
