@@ -34,7 +34,7 @@ import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild/rebuild-outdated.ts';
 import { runConsumer } from './projections/run-consumer.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
-import { createStartUp, readTls, type StartUp } from './start-up.ts';
+import { createStartUp, explainListening, readTls, type StartUp } from './start-up.ts';
 
 /** How long a shutdown waits for running attempts and for requests, in milliseconds. */
 const GRACE_MS = 5_000;
@@ -246,7 +246,10 @@ async function listen(
     metrics: metrics.registry,
     ...(tls ? { tls } : {}),
   });
-  const url = await app.listen({ host: config.host, port: await startUp.freePort() });
+  const port = await startUp.freePort();
+  const url = await app
+    .listen({ host: config.host, port })
+    .catch((error) => explainListening(error, config));
   return {
     url,
     async close() {

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createSecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import { EventStoreUnavailable } from './adapters/event-store/port.ts';
 import { isStoreUnavailable } from './adapters/unavailable.ts';
 import { unlessStopped } from './concurrency/unless-stopped.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import type { Check } from './health.ts';
 import { type ServerWhileStarting, serveWhileStarting } from './http/while-starting.ts';
 
@@ -53,7 +54,9 @@ export function createStartUp(
   const timer = answers ? setTimeout(serve, QUICK_MS).unref() : undefined;
 
   function serve(): void {
-    meanwhile = readTls(config).then((tls) => serveWhileStarting(config, tls, () => checks));
+    meanwhile = readTls(config)
+      .then((tls) => serveWhileStarting(config, tls, () => checks))
+      .catch((error) => explainListening(error, config));
     meanwhile.catch(fail);
   }
 
@@ -96,11 +99,42 @@ export function createStartUp(
   };
 }
 
-/** Reads the certificate and the key of the API. Returns undefined for plain HTTP. */
+/**
+ * Reads the certificate and the key of the API. Returns undefined for plain HTTP. Throws ConfigError
+ * if they cannot be used.
+ */
 export async function readTls({
   tls,
 }: Pick<Config, 'tls'>): Promise<{ cert: Buffer; key: Buffer } | undefined> {
   if (tls === null) return undefined;
-  const [cert, key] = await Promise.all([readFile(tls.certFile), readFile(tls.keyFile)]);
+  const read = (name: string, file: string) =>
+    readFile(file).catch((error: Error) => {
+      throw new ConfigError([`${name} names a file that cannot be read: ${error.message}`]);
+    });
+  const cert = await read('WAYBILL_TLS_CERT', tls.certFile);
+  const key = await read('WAYBILL_TLS_KEY', tls.keyFile);
+  try {
+    createSecureContext({ cert, key });
+  } catch (error) {
+    throw new ConfigError([
+      'WAYBILL_TLS_CERT and WAYBILL_TLS_KEY are no certificate and its key, both in PEM and ' +
+        `without a passphrase: ${(error as Error).message}`,
+    ]);
+  }
   return { cert, key };
+}
+
+/** Codes of `listen` for an address that this machine does not have. */
+const NO_ADDRESS = ['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL', 'EINVAL'];
+
+/** Throws ConfigError if `listen` failed because of WAYBILL_HOST, else the error itself. */
+export function explainListening(
+  error: NodeJS.ErrnoException,
+  { host }: Pick<Config, 'host'>,
+): never {
+  if (!NO_ADDRESS.includes(error.code ?? '')) throw error;
+  throw new ConfigError([
+    `WAYBILL_HOST is "${host}", but this machine has no such address (${error.code}): name one of ` +
+      'its addresses, or 0.0.0.0 for all',
+  ]);
 }

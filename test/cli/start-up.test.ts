@@ -103,4 +103,19 @@ describeWithPostgres('a service that starts while a store is down', () => {
       /Postgres is unavailable: password authentication failed/,
     );
   });
+
+  test.each([
+    [{ WAYBILL_HOST: 'no host' }, /WAYBILL_HOST is "no host", but this machine has no such addr/],
+    [{ WAYBILL_HOST: '192.0.2.1' }, /WAYBILL_HOST is "192.0.2.1", but this machine has no such/],
+    [tls('/none.pem'), /WAYBILL_TLS_CERT names a file that cannot be read: ENOENT/],
+    [tls(import.meta.dirname), /WAYBILL_TLS_CERT names a file that cannot be read: EISDIR/],
+    [tls(import.meta.filename), /WAYBILL_TLS_CERT and WAYBILL_TLS_KEY are no certificate and its/],
+  ])('names the setting that is wrong in %j', async (settings, message) => {
+    const { start } = await prepare();
+    await expect(start(settings)).rejects.toThrow(message);
+  });
 });
+
+function tls(file: string) {
+  return { WAYBILL_TLS_CERT: file, WAYBILL_TLS_KEY: file };
+}
