@@ -197,7 +197,7 @@ export interface Config {
 /**
  * Reads the settings of an environment. An empty value counts as not set. Throws ConfigError, which
  * names every fault at once: invalid values, settings that need each other, and unknown names that
- * start with `WAYBILL_`.
+ * start with `WAYBILL_`, also in lower case.
  */
 export function parseConfig(environment: Record<string, string | undefined>): Config {
   const given = Object.fromEntries(
@@ -310,19 +310,28 @@ function eventStoreProblems(given: Record<string, string | undefined>): string[]
   return problems;
 }
 
+/** Differences up to which an unknown name counts as misspelt. */
+const MISSPELT = 3;
+
 function unknownNames(given: Record<string, string | undefined>): string[] {
   return Object.keys(given)
-    .filter((name) => name.startsWith('WAYBILL_') && !SETTING_NAMES.includes(name))
+    .filter((name) => /^WAYBILL_/i.test(name) && !SETTING_NAMES.includes(name))
     .map((name) => {
-      const nearest = SETTING_NAMES.toSorted(
-        (a, b) => distance(name, a) - distance(name, b),
-      )[0] as string;
-      const meant =
-        distance(name, nearest) <= 5
-          ? `did you mean ${nearest}?`
-          : 'docs/settings.md lists them all';
-      return `${name} is not a setting: ${meant}`;
+      const meant = nameMeantBy(name.toUpperCase());
+      return `${name} is not a setting: ${
+        meant === null ? 'docs/settings.md lists them all' : `did you mean ${meant}?`
+      }`;
     });
+}
+
+/** Returns the setting that an unknown name is nearest to. Null if it is near none. */
+function nameMeantBy(name: string): string | null {
+  const unprefixed = name.replace('WAYBILL_', '');
+  if (SETTING_NAMES.includes(unprefixed)) return unprefixed;
+  const nearest = SETTING_NAMES.toSorted(
+    (a, b) => distance(name, a) - distance(name, b),
+  )[0] as string;
+  return distance(name, nearest) <= MISSPELT ? nearest : null;
 }
 
 /** Returns the Levenshtein distance: the number of characters to insert, remove or replace. */

@@ -118,6 +118,15 @@ describe('parseConfig', () => {
     expect(() => config.transferRetryDelays.push(1)).toThrow(TypeError);
   });
 
+  it.each([
+    ['WAYBILL_DATABASE_URL', 'did you mean DATABASE_URL?'],
+    ['WAYBILL_EVENTSTORE_URL', 'did you mean EVENTSTORE_URL?'],
+    ['waybill_port', 'did you mean WAYBILL_PORT?'],
+    ['WAYBILL_QUEUE', 'docs/settings.md lists them all'],
+  ])('rejects the name %s', (name, hint) => {
+    expect(problemsOf({ [name]: 'x' })).toEqual([`${name} is not a setting: ${hint}`]);
+  });
+
   it('names every problem at once', () => {
     const problems = problemsOf({
       WAYBILL_PORT: '65536',

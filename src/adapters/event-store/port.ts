@@ -83,7 +83,12 @@ export class EventStoreUnavailable extends Error {
  * does not help. The message says what to do and holds no secret.
  */
 export class EventStoreUnusable extends Error {
-  override readonly name = 'EventStoreUnusable';
+  override readonly name: string = 'EventStoreUnusable';
+}
+
+/** The settings of the event store are wrong in themselves. The message holds no secret. */
+export class EventStoreSettingsError extends EventStoreUnusable {
+  override readonly name = 'EventStoreSettingsError';
 }
 
 /** The log has no event at the position from which a caller reads. Not every engine notices. */

@@ -1,5 +1,9 @@
 import { CommanderError } from 'commander';
-import { EventStoreUnavailable, EventStoreUnusable } from '../../adapters/event-store/port.ts';
+import {
+  EventStoreSettingsError,
+  EventStoreUnavailable,
+  EventStoreUnusable,
+} from '../../adapters/event-store/port.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import { MasterKeyError } from '../../adapters/master-key.ts';
 import { DatabaseUrlError } from '../../adapters/postgres/database-url.ts';
@@ -53,7 +57,8 @@ export function failureOf(error: unknown): Failure {
   if (
     error instanceof ConfigError ||
     error instanceof MasterKeyError ||
-    error instanceof DatabaseUrlError
+    error instanceof DatabaseUrlError ||
+    error instanceof EventStoreSettingsError
   )
     return { exitCode: EXIT.invalid, message: error.message };
   if (error instanceof FileError) {

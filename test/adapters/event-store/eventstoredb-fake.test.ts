@@ -7,6 +7,7 @@ import { createEventStoreDb } from '../../../src/adapters/event-store/eventstore
 import {
   type Batch,
   type EventStore,
+  EventStoreSettingsError,
   EventStoreUnavailable,
   EventStoreUnusable,
 } from '../../../src/adapters/event-store/port.ts';
@@ -650,9 +651,18 @@ describe('the version of an EventStoreDB', () => {
     } catch (error) {
       refused = error;
     }
-    expect(refused).toBeInstanceOf(EventStoreUnusable);
+    expect(refused).toBeInstanceOf(EventStoreSettingsError);
     expect(inspect(refused, { depth: 9 })).not.toMatch(/can\?ary|canary/);
     expect(printed).not.toHaveBeenCalled();
+  });
+
+  it.each([
+    ['/nowhere', /cannot be used: ENOENT/],
+    [import.meta.filename, /cannot be used: it has no certificate in PEM/],
+  ])('rejects the CA file %s', (caFile, message) => {
+    const open = () => createEventStoreDb({ url: 'esdb://host:2113', caFile, prefix: 'waybill_' });
+    expect(open).toThrow(EventStoreSettingsError);
+    expect(open).toThrow(message);
   });
 });
 

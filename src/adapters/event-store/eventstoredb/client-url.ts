@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
 import { EventStoreDBClient } from '@eventstore/db-client';
-import { EventStoreUnusable } from '../port.ts';
+import { EventStoreSettingsError } from '../port.ts';
 
 /** The address of the event store and the sign-in. Do not set a value both here and in the URL. */
 export interface EventStoreDbSignIn {
@@ -43,8 +45,9 @@ const OPTIONS = [
 const HEAD = /^(esdb(?:\+discover)?:\/\/)([^@/?]*@)?([^/?]*)\/?/i;
 
 /**
- * Returns the connection string for the client. Throws EventStoreUnusable if the client rejects it.
- * The message repeats no part of the string, because it may hold a password.
+ * Returns the connection string for the client. Throws EventStoreSettingsError if the client rejects
+ * it, or if the CA file has no certificate. The message repeats no part of the string, because it
+ * may hold a password.
  */
 export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): string {
   const signIn =
@@ -52,10 +55,11 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
   const signedIn =
     signIn === null ? url : url.replace(HEAD, (_, scheme, __, hosts) => scheme + signIn + hosts);
   if (!hasKnownOptions(signedIn)) {
-    throw new EventStoreUnusable(
+    throw new EventStoreSettingsError(
       `EVENTSTORE_URL has an unknown option. Known options: ${OPTIONS.join(', ')}`,
     );
   }
+  if (caFile) requireCertificate(caFile);
   const complete = withOptions(signedIn, {
     ...(caFile ? { tlsCaFile: encodeURIComponent(caFile) } : {}),
     ...KEEPALIVE,
@@ -66,7 +70,7 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
   } catch (error) {
     // For a URL that it can't read, the client's error quotes the URL. So it is not the cause.
     const unread = error instanceof Error && 'connectionString' in error;
-    throw new EventStoreUnusable(
+    throw new EventStoreSettingsError(
       unread
         ? 'EVENTSTORE_URL is not a connection string: write ' +
             'esdb://HOST:PORT,HOST:PORT?tls=true, and every special character of user and ' +
@@ -80,6 +84,19 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
 /** Returns the URL of one node of a cluster; everything else is as in `url`. */
 export function urlOfNode(url: string, node: { address: string; port: number }): string {
   return url.replace(HEAD, (_, __, signIn = '') => `esdb://${signIn}${node.address}:${node.port}`);
+}
+
+/** Without a certificate in it, the client would wait for a server that it never accepts. */
+function requireCertificate(caFile: string): void {
+  try {
+    const pem = readFileSync(caFile);
+    if (!pem.includes('-----BEGIN ')) throw new Error('it has no certificate in PEM');
+    createSecureContext({ ca: pem });
+  } catch (error) {
+    throw new EventStoreSettingsError(
+      `WAYBILL_EVENTSTORE_CA_FILE names a file that cannot be used: ${(error as Error).message}`,
+    );
+  }
 }
 
 function hasKnownOptions(url: string): boolean {
