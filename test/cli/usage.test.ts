@@ -38,6 +38,19 @@ describe('waybill', () => {
     expect(documented).toEqual(Object.values(EXIT));
   });
 
+  it('has --json on every command but those that run on, and the export, which is JSON', async () => {
+    const without: string[] = [];
+    async function look(command: string[]): Promise<void> {
+      const { stdout } = await cli.run([...command, '--help']);
+      const [, listed = ''] = stdout.split(/\nCommands:\n/);
+      const names = [...listed.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name as string);
+      for (const name of names.filter((each) => each !== 'help')) await look([...command, name]);
+      if (names.length === 0 && !stdout.includes('--json')) without.push(command.join(' '));
+    }
+    await look([]);
+    expect(without).toEqual(['dev', 'serve', 'audit export']);
+  });
+
   it.each([
     [['bogus']],
     [['keys', 'list', '--bogus']],
