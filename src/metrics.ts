@@ -5,6 +5,7 @@ import { hasHostKey, newHostKeysOf } from './domain/endpoints/endpoint.ts';
 import { hostKeysOf } from './domain/endpoints/host-keys.ts';
 import { TRANSFER_STATUSES } from './domain/transfers/transfer.ts';
 import { countDueJobs } from './processes/dispatch/job-table/figures.ts';
+import { flowDelays } from './processes/flows/show-flows.ts';
 import { type FlowFigures, flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
@@ -191,6 +192,17 @@ function watchFlows(sql: Sql, registers: Registry[]): void {
     });
   }
 
+  new Gauge({
+    name: 'waybill_flow_overdue_seconds',
+    help: 'For how long a run of a flow has been due and was not made',
+    labelNames: ['flow', 'name'],
+    registers,
+    async collect() {
+      const delays = await flowDelays(sql);
+      this.reset();
+      for (const { flow_id, name, seconds } of delays) this.set({ flow: flow_id, name }, seconds);
+    },
+  });
   watch(
     'waybill_flow_last_run_timestamp_seconds',
     'When the folder of a flow was last listed',

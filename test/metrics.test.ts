@@ -9,7 +9,7 @@ import { describeWithPostgres } from './support/postgres/test-database.ts';
 import { CAUSE } from './support/service/installation.ts';
 
 const DOCUMENT = readFileSync(new URL('../docs/operators.md', import.meta.url), 'utf8');
-const FUNCTIONS = /^(sum|max|by|and|increase|rate|deriv|min_over_time|up|consumer)$/;
+const FUNCTIONS = /^(sum|max|by|and|increase|rate|deriv|min_over_time|up|or|unless|consumer|flow|name)$/;
 
 /** The expressions of the alert rules in the documentation. */
 function alertExpressions(): string[] {
@@ -95,6 +95,7 @@ describeWithPostgres('the metrics', () => {
     });
     const lines = (await createMetrics(api.installation).registry.metrics()).split('\n');
     const seconds = Date.parse(at) / 1_000;
+    expect(lines).toContain(`waybill_flow_overdue_seconds{flow="${flow_id}",name="orders"} 0`);
     for (const [name, value] of [
       ['last_run_timestamp_seconds', seconds],
       ['last_success_timestamp_seconds', seconds],
@@ -103,9 +104,34 @@ describeWithPostgres('the metrics', () => {
       expect(lines).toContain(`waybill_flow_${name}{flow="${flow_id}",name="orders"} ${value}`);
   });
 
+  test('show for how long a flow has been due and no process ran it', async () => {
+    const { commands, sql } = api.installation;
+    const request = flowRequest.parse({
+      name: 'late',
+      source: { uri: 's3://archive/late/' },
+      trigger: { every: '5m' },
+      destination_uri: 's3://archive/out/',
+    });
+    const flow = await createFlow(commands, 'acc_default', request, CAUSE, reserveFlow());
+    await commands.waitFor('flows', flow.position);
+    const { flow_id, created_at } = flow.state;
+    await expect
+      .poll(async () => {
+        const text = await createMetrics(api.installation).registry.metrics();
+        const [, late] = new RegExp(`overdue_seconds{flow="${flow_id}".*} (.*)`).exec(text) ?? [];
+        return Math.abs(Number(late) - (Date.now() - Date.parse(created_at)) / 1_000);
+      })
+      .toBeLessThan(1);
+    await sql`update read.flows set status = 'paused', busy = false,
+      state = jsonb_set(state, '{status}', '"paused"') where flow_id = ${flow_id}`;
+    expect(await createMetrics(api.installation).registry.metrics()).not.toMatch(
+      new RegExp(`overdue_seconds{flow="${flow_id}"`),
+    );
+  });
+
   test('include every metric of the documented alert rules', () => {
     const expressions = alertExpressions();
-    expect(expressions).toHaveLength(12);
+    expect(expressions).toHaveLength(14);
     const known = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name as string);
     for (const expression of expressions) {
       const bare = expression.replace(/\{[^}]*\}|\[[^\]]*\]/g, '');

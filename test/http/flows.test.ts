@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { saveLook } from '../../src/processes/flows/table.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
@@ -173,6 +174,27 @@ describeWithPostgres('flows', () => {
   ])('may write to their source %s', async (_what, source, more) => {
     const places = { source: { uri: 's3://archive/out/', ...source }, destination_uri: BACKUP };
     await create({ ...places, ...more });
+  });
+
+  it('show since when a run is due, if no process runs it', async () => {
+    const [scheduled, asked, skipping] = await Promise.all([
+      create({ trigger: { every: '5m' } }),
+      create({ trigger: null }),
+      create({ trigger: { every: '5m' }, start: 'new_only' }),
+    ]);
+    const listed = new Date(Date.now() - 3_600_000);
+    const look = { succeeded_at: null, waiting: 0, look_again_at: null };
+    await saveLook(api.installation.sql, scheduled, { ...look, began_at: listed.toISOString() });
+    // The flow is as old as its last listing.
+    await api.installation.sql`
+      update read.flows set state = jsonb_set(state, '{scheduled_from}', ${`"${listed.toISOString()}"`}::text::jsonb)
+       where flow_id = ${scheduled}`;
+    const due = new Date(listed.getTime() + 300_000).toISOString();
+    expect((await ask('GET', `/${scheduled}`)).body.next_run_at).toBe(due);
+    await ask('POST', `/${asked}/runs`);
+    const { body } = await ask('GET', `/${asked}`);
+    expect(body.next_run_at).toBe(body.recent_runs[0].started_at);
+    expect((await ask('GET', `/${skipping}`)).body.next_run_at).toBeNull();
   });
 
   it('are changed, paused, resumed and removed', async () => {

@@ -122,7 +122,10 @@ export const flow = z
     last_success_at: timestamp.nullable().describe('When a listing last succeeded.'),
     next_run_at: timestamp
       .nullable()
-      .describe('Null if it is paused, has no trigger, or if a run is being listed.'),
+      .describe(
+        'When it runs next. In the past if a run is due and was not made. Null if it is paused, ' +
+          'has no trigger, or if a run is being listed.',
+      ),
     delayed_by: runId
       .nullable()
       .describe('The open run that the next one waits for, if it is due. Null if none.'),

@@ -2,7 +2,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { FlowAnswer } from '../../contract/flows/answers.ts';
 import { type FlowOutlook, toFlow } from '../../contract/flows/views.ts';
 import type { Flow } from '../../domain/flows/flow.ts';
-import { lastRuns, progressOfRuns } from '../../projections/flows/queries.ts';
+import { flowsAtWork, lastRuns, progressOfRuns } from '../../projections/flows/queries.ts';
 import { delaying, dueAt } from './schedule.ts';
 import { lastLooks } from './table.ts';
 
@@ -45,9 +45,43 @@ async function outlooksOf(sql: Sql, flows: Flow[]): Promise<FlowOutlook[]> {
     return {
       last_run_at: look?.began_at ?? null,
       last_success_at: look?.succeeded_at ?? null,
-      next_run_at: due === null ? null : new Date(isDue ? now : due).toISOString(),
+      next_run_at: nextRunAt(flow, due),
       delayed_by: isDue ? (delaying(flow, byBatch)?.run_id ?? null) : null,
       waiting_files: look?.waiting ?? 0,
     };
+  });
+}
+
+/**
+ * Returns when a flow runs next, or since when a run is due. `due` is 0 for what a flow does at
+ * once. Null if no run follows, or while one is listed.
+ */
+function nextRunAt({ requested }: Flow, due: number | null): string | null {
+  return due === null || due > 0 ? isoOf(due) : (requested?.requested_at ?? null);
+}
+
+function isoOf(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** By how much a run of a flow is late. */
+export interface FlowDelay {
+  flow_id: string;
+  name: string;
+  /** 0 if no run is due, or if the run before still moves files. */
+  seconds: number;
+}
+
+/** Returns the delays of all flows that may have work, of every account. */
+export async function flowDelays(sql: Sql): Promise<FlowDelay[]> {
+  const flows = (await flowsAtWork(sql))
+    .map(({ state }) => state)
+    .filter(({ status }) => status !== 'removed');
+  const outlooks = await outlooksOf(sql, flows);
+  return flows.map(({ flow_id, name }, i) => {
+    const { next_run_at, delayed_by } = outlooks[i] as FlowOutlook;
+    const isDue = next_run_at !== null && delayed_by === null;
+    const seconds = isDue ? Math.max(0, Date.now() - Date.parse(next_run_at)) / 1_000 : 0;
+    return { flow_id, name, seconds };
   });
 }
