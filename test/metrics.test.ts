@@ -9,7 +9,8 @@ import { describeWithPostgres } from './support/postgres/test-database.ts';
 import { CAUSE } from './support/service/installation.ts';
 
 const DOCUMENT = readFileSync(new URL('../docs/operators.md', import.meta.url), 'utf8');
-const FUNCTIONS = /^(sum|max|by|and|increase|rate|deriv|min_over_time|up|or|unless|consumer|flow|name)$/;
+const FUNCTIONS =
+  /^(sum|max|by|and|increase|rate|deriv|min_over_time|up|or|unless|consumer|flow|name)$/;
 
 /** The expressions of the alert rules in the documentation. */
 function alertExpressions(): string[] {
