@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call } from './api/client.ts';
+import { call, whenChanged } from './api/client.ts';
 import type {
   DeliveryList,
   EndpointList,
@@ -67,6 +67,7 @@ export function OverviewProvider({ children }: { children: ComponentChildren }) 
   );
   const keys = usePart('admin', (signal) => call('GET /v1/keys', { signal }));
   const consumers = usePart('admin', (signal) => call('GET /v1/projections', { signal }));
+  useChanges({ endpoints, flows, keys });
   useFreshHome([summary, endpoints, flows, failedDeliveries, keys, consumers]);
 
   return (
@@ -111,4 +112,11 @@ function useFreshHome(parts: Part<unknown>[]): void {
     if (shown && !isFirst.current) for (const part of parts) part?.reload();
     isFirst.current = false;
   }, [shown]);
+}
+
+/** Loads a part again after a change to its resource: other pages show names and states of it. */
+function useChanges(parts: Record<string, Part<unknown>>): void {
+  const latest = useRef(parts);
+  latest.current = parts;
+  useEffect(() => whenChanged((resource) => latest.current[resource]?.reload()), []);
 }

@@ -67,7 +67,9 @@ await describeConsole('flows in the console', () => {
     await runs.getByRole('link').click();
     await page.getByText('1 of 1 file ended').waitFor();
     await page.getByText('Move the source to taken/').waitFor();
-    await page.goto('/console/batches');
+    // Without a load of the page, which would ask for the names of flows again.
+    const navigation = page.getByRole('navigation', { name: 'Console' });
+    await navigation.getByRole('link', { name: 'Batches', exact: true }).click();
     await page.getByRole('link', { name: 'Run of orders, 1 file' }).waitFor();
     await page.goto(address);
     await page.getByText('Move the source to taken/').waitFor();

@@ -76,6 +76,17 @@ function setReached(now: boolean): void {
   for (const listener of onReached) listener(now);
 }
 
+const onChanged = new Set<(resource: string) => void>();
+
+/**
+ * Calls the listener after each successful request that may change something, with the first part
+ * of its path, such as `flows`. Returns the function that ends it.
+ */
+export function whenChanged(listener: (resource: string) => void): () => void {
+  onChanged.add(listener);
+  return () => void onChanged.delete(listener);
+}
+
 /**
  * Sends one request, such as `call('GET /v1/transfers', { query: { limit: 25 } })`. Throws
  * RequestFailed, or an AbortError if the signal aborts.
@@ -141,6 +152,8 @@ async function send(
   }).catch(throwNetworkError);
   if (response.ok) {
     setReached(true);
+    const resource = template.split('/')[2] ?? '';
+    if (method !== 'GET') for (const listener of onChanged) listener(resource);
     return response;
   }
   // What is no problem document comes from a proxy before the service.
