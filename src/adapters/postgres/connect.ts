@@ -1,6 +1,6 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
-import { DatabaseUrlError, readDatabaseUrl } from './database-url.ts';
+import { DatabaseUrlError, HOW_TO_WRITE, readDatabaseUrl } from './database-url.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
@@ -118,9 +118,7 @@ function readable<Pool>(open: () => Pool): Pool {
     return open();
   } catch (error) {
     throw new DatabaseUrlError(
-      `DATABASE_URL cannot be read (${(error as Error).message}): write ` +
-        'postgres://USER:PASSWORD@HOST:PORT/DATABASE, and every special character of user and ' +
-        'password as %XX',
+      `DATABASE_URL cannot be read (${(error as Error).message}): ${HOW_TO_WRITE}`,
     );
   }
 }

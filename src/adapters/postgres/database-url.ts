@@ -11,6 +11,11 @@ export class DatabaseUrlError extends Error {
   override readonly name = 'DatabaseUrlError';
 }
 
+/** What to do about a URL that cannot be read. */
+export const HOW_TO_WRITE =
+  'write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and every special character of user and ' +
+  'password as %XX';
+
 const MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'] as const;
 /** These names of files are no settings of the driver. */
 const FILES = ['sslrootcert', 'sslcert', 'sslkey'] as const;
@@ -40,6 +45,9 @@ export function readDatabaseUrl(url: string): { url: string; tls: Tls } {
   const given = take('sslmode');
   const [root, cert, key] = FILES.map(take);
   const rest = parameters.toString();
+  // A slash in the password ends the address. The rest of the password would name the host.
+  if (base.slice(base.indexOf('/', base.indexOf('://') + 3)).includes('@'))
+    throw new DatabaseUrlError(`DATABASE_URL has an @ after its address: ${HOW_TO_WRITE}`);
   const addresses = addressesOf(base);
   addresses.forEach(requirePort);
   return {
