@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, expect, test, vi } from 'vitest';
 import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
 import { freePort } from '../support/network/free-port.ts';
-import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
+import { startRestartablePostgres } from '../support/postgres/restartable.ts';
 import { type SpawnedService, spawnService } from '../support/service/roles.ts';
 import { until } from '../support/service/transfers.ts';
 
@@ -81,6 +82,24 @@ describeWithPostgres('a service that starts while a store is down', () => {
     const service = await starting;
     await untilReady(baseUrl);
     expect(service.output()).toContain('a store does not answer; the start waits for it');
+  });
+
+  test('waits for an embedded Postgres that other processes use and that is frozen', async () => {
+    const postgres = await startRestartablePostgres();
+    closers.push(() => postgres.stop());
+    postgres.freeze(true);
+    closers.push(() => postgres.freeze(false));
+    const port = await freePort();
+    const baseUrl = `http://127.0.0.1:${port}`;
+    const starting = spawnService(
+      { WAYBILL_DATA_DIR: postgres.dataDir, WAYBILL_PORT: String(port) },
+      ['api', 'projector'],
+    );
+    await Promise.race([starting, expectItWaitsFor('database', baseUrl)]);
+    postgres.freeze(false);
+    const service = await starting;
+    closers.push(() => service.stop());
+    await untilReady(baseUrl);
   });
 
   test('waits for the event store, reports it, and then runs', async () => {

@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '../connect.ts';
 import type { Account } from './account.ts';
-import { EmbeddedPostgresError } from './error.ts';
+import { CANNOT_CONNECT_NOW, EmbeddedPostgresError } from './error.ts';
 
 const POLL_MS = 20;
 /** A server that reports ready, but accepts no connection for this long, is stopped. */
@@ -87,6 +87,7 @@ export async function runPostmaster(
         `The Postgres of ${cluster.data} (process ${running.pid}) is in use by other processes, but ` +
           `does not answer. Its log is ${cluster.log}. If it does not recover, stop all Waybill ` +
           'processes of this data folder, and start again.',
+        { code: CANNOT_CONNECT_NOW },
       );
     await stopPostmaster(cluster, running.pid);
   } else if (running !== null && isAlive(running.pid)) {
@@ -114,6 +115,7 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
   throw new EmbeddedPostgresError(
     `The Postgres of ${cluster.data} (process ${pid}) does not stop. End it with ` +
       `\`kill -QUIT ${pid}\`, then start again.`,
+    { code: CANNOT_CONNECT_NOW },
   );
 }
 
