@@ -23,6 +23,8 @@ const held = new Set<DatabaseSync>();
 export function tryFileLock(file: string, mode: 'shared' | 'exclusive'): FileLock | null {
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
+    // SQLite would store a journal on the disk, which may be full.
+    database.exec('pragma journal_mode = memory');
     database.exec(mode === 'exclusive' ? 'begin exclusive' : 'begin; select 1 from sqlite_schema');
   } catch (error) {
     database.close();

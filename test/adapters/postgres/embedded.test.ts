@@ -29,9 +29,10 @@ import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
 } from '../../../src/adapters/postgres/embedded/embedded.ts';
+import { LONG } from '../../support/run/long.ts';
+import { canHaveMountNamespace } from '../../support/programs/mount-namespace.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { killAll } from '../../support/programs/process-tree.ts';
-import { LONG } from '../../support/run/long.ts';
 
 const USER = resolve(import.meta.dirname, '../../support/postgres/embedded-user.ts');
 const SILENT = pino({ level: 'silent' });
@@ -40,6 +41,16 @@ const isRoot = process.getuid?.() === 0;
 const nobodyReachesProject =
   isRoot &&
   succeeds('setpriv', [`--reuid=${NOBODY}`, '--clear-groups', process.execPath, '--check', USER]);
+
+/** Puts a folder on a disk of its own without room, and runs a program there. */
+const ON_A_FULL_DISK = `
+  cp -a "$1" "$1.copy"
+  mount -t tmpfs -o size=200m,mode=711 tmpfs "$1"
+  cp -a "$1.copy/." "$1"
+  head -c 200m /dev/zero > "$1/filler" 2> /dev/null || true
+  shift
+  exec "$@"
+`;
 
 const canPassCapability =
   isRoot &&
@@ -92,6 +103,7 @@ async function start(logger = SILENT) {
 interface User {
   url?: string;
   error?: string;
+  code?: string;
   child: ChildProcess;
   /** Releases the server and ends. */
   end(): Promise<void>;
@@ -101,11 +113,15 @@ interface User {
 async function startUser({
   env = process.env,
   uid,
+  within = [],
 }: {
   env?: NodeJS.ProcessEnv;
   uid?: number;
+  /** A program that starts it, with its arguments. */
+  within?: string[];
 } = {}): Promise<User> {
-  const child = spawn(process.execPath, [USER, dataDir], {
+  const [program = '', ...args] = [...within, process.execPath, USER, dataDir];
+  const child = spawn(program, args, {
     env,
     uid,
     gid: uid,
@@ -309,6 +325,14 @@ describeWithPostgres('embedded Postgres', () => {
     await useFolder();
     renameSync(join(dataDir, 'postgres', 'data', 'global'), join(root, 'global'));
     await expect(start()).rejects.toThrow(/does not start.*\n.*global/s);
+  });
+
+  it.skipIf(!canHaveMountNamespace())('says by its code that its disk is full', async () => {
+    await useFolder();
+    const full = ['unshare', '-m', 'sh', '-euc', ON_A_FULL_DISK, 'full', dataDir];
+    const { error, code } = await startUser({ within: full });
+    expect(error).toMatch(/does not start.*\n.*No space left on device/s);
+    expect(code).toBe('53100');
   });
 
   it('runs from a copy of its binaries', LONG, async () => {

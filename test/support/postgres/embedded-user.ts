@@ -9,5 +9,6 @@ try {
   process.stdin.resume().once('end', () => void server.release());
   console.log(JSON.stringify({ url: server.url }));
 } catch (error) {
-  console.log(JSON.stringify({ error: (error as Error).message }));
+  const { message, code } = error as Error & { code?: string };
+  console.log(JSON.stringify({ error: message, code }));
 }

@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '../connect.ts';
 import type { Account } from './account.ts';
-import { CANNOT_CONNECT_NOW, EmbeddedPostgresError } from './error.ts';
+import { CANNOT_CONNECT_NOW, DISK_FULL, EmbeddedPostgresError } from './error.ts';
 
 const POLL_MS = 20;
 /** A server that reports ready, but accepts no connection for this long, is stopped. */
@@ -132,6 +132,7 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
       throw new EmbeddedPostgresError(
         `Postgres does not start in ${cluster.data}; ` +
           `its log (${cluster.log}) says:\n${said.trim()}`,
+        /No space left on device/.test(said) ? { code: DISK_FULL } : {},
       );
     }
     await setTimeout(250);
