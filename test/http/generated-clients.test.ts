@@ -92,6 +92,18 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       expect.soft(name).not.toMatch(/Input$|\d$/);
   });
 
+  // oapi-codegen names a Go constant as its value, beside the types.
+  test('gives no value of a list the name of another list', () => {
+    const schemas = Object.entries(document.components?.schemas ?? {}) as [string, Schema][];
+    const lists = new Map(schemas.flatMap(([name, { enum: of }]) => (of ? [[name, of]] : [])));
+    for (const [name, values] of lists)
+      for (const value of values as string[]) {
+        const words = value.split(/[^A-Za-z0-9]+/);
+        const constant = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+        expect.soft(lists.has(constant), `${value} of ${name}`).toBe(false);
+      }
+  });
+
   test('gives each operation one type of answer', () => {
     for (const [path, item] of Object.entries(document.paths ?? {}))
       for (const [method, { responses = {} }] of Object.entries(item ?? {}) as Operations) {

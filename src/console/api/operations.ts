@@ -272,7 +272,7 @@ export type Batch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
@@ -333,7 +333,7 @@ export type BatchItem = {
   priority?: Priority;
   metadata?: Record<string, string>;
   expected_sha256?: string;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
 };
 
@@ -355,7 +355,7 @@ export type BatchRequest = {
   notify_on_complete?: boolean;
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
 };
 
@@ -430,7 +430,7 @@ export type CreatedBatch = {
   notify_on_complete: boolean;
   metadata: Record<string, string>;
   after?: After;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
   counts: BatchCounts;
   bytes: BatchBytes;
@@ -1019,7 +1019,7 @@ export type LiveTransfer = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
@@ -1567,7 +1567,7 @@ export type TransferDetail = {
   retry_of: string | null;
   batch_id: string | null;
   expected_sha256?: string;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
   waiting_for: WaitingFor | null;
   after?: AfterTransfer;
@@ -1706,7 +1706,7 @@ export type TransferRequest = {
   metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
   expected_sha256?: string;
-  verify?: Verify;
+  verify?: VerifyMethod;
   preserve_mtime?: boolean;
 };
 
@@ -1778,7 +1778,7 @@ export type TransferSummary = {
   failures: TransferFailures[];
 };
 
-export type Verify = "read_back";
+export type VerifyMethod = "read_back";
 
 export type ViaHop = {
   type: ViaType;

@@ -13,7 +13,7 @@ const expectedSha256 = z
 
 const verify = z
   .enum(['read_back'])
-  .meta({ id: 'Verify' })
+  .meta({ id: 'VerifyMethod' })
   .optional()
   .describe(
     '`read_back`: reads the destination and compares its SHA-256 with that of the source: before ' +
