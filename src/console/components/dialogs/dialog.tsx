@@ -1,5 +1,5 @@
 import { type ComponentChildren, createContext } from 'preact';
-import { useContext, useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 interface DialogProps {
   title: string;
@@ -41,10 +41,16 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
   const noteTyped = () => {
     typed.current = true;
   };
-  useEffect(() => {
+  // A passive effect would return the focus some moments after the page has removed the dialog.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    dialog.current?.showModal();
-    return () => before?.focus();
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      // Until it is closed, nothing on the page can have the focus.
+      element?.close();
+      before?.focus();
+    };
   }, []);
   return (
     <Context.Provider value={{ closable, setClosable, noteTyped, onClose }}>
@@ -56,11 +62,13 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
         // attribute. Browsers without the attribute obey the page.
         closedby={closable ? 'closerequest' : 'none'}
         onCancel={(event) => {
-          if (closable && (warned || !typed.current)) return;
           event.preventDefault();
-          setWarned(closable);
+          // The event `close` comes a task later, and Enter on the page would be lost until then.
+          if (closable && (warned || !typed.current)) onClose();
+          else setWarned(closable);
         }}
-        onClose={onClose}
+        // Of a dialog that the page removed, the event comes too late.
+        onClose={({ currentTarget }) => currentTarget.isConnected && onClose()}
       >
         <h2 id={id}>{title}</h2>
         {children}
