@@ -129,6 +129,21 @@ await describeConsole('the list of transfers', () => {
     await eventually(async () => (await files(page)).length).toBe(2);
   });
 
+  test('retries all that failed for a reason, with one button and its confirmation', async () => {
+    for (const name of ['all-1.csv', 'all-2.csv']) await append('again', name, FAILED);
+    await append('again', 'all-3.csv', COMPLETED);
+    const page = await console.visitSignedIn(`${list('again-customer')}&status=failed`);
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('2 failed', { exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+    await dialog.getByText('2 retried').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.goto(list('again-customer'));
+    await eventually(async () => (await files(page)).length).toBe(5);
+    expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
+  });
+
   test('says so if more may match than it counted', async () => {
     await append('uncounted', 'a.csv', FAILED);
     await untilFound('uncounted', 1);

@@ -37,6 +37,7 @@ export function ListBar({
   children,
 }: ListBarProps) {
   const [action, setAction] = useState<BulkAction | null>(null);
+  const [all, setAll] = useState(false);
   const { ids, everything, wholePage, clear } = selection;
   const selected = rows.filter(({ id }) => ids.has(id));
   const count = selected.length;
@@ -44,6 +45,7 @@ export function ListBar({
 
   function close(sent: boolean): void {
     setAction(null);
+    setAll(false);
     if (!sent) return;
     clear();
     reload();
@@ -82,12 +84,27 @@ export function ListBar({
           )}
         </div>
       ) : (
-        <div class="actions">{children}</div>
+        <div class="actions">
+          {filter.status === 'failed' && (
+            <May scope="transfers:write">
+              <button
+                type="button"
+                onClick={() => {
+                  setAll(true);
+                  setAction('retry');
+                }}
+              >
+                Retry all
+              </button>
+            </May>
+          )}
+          {children}
+        </div>
       )}
       {action && (
         <BulkDialog
           action={action}
-          target={everything ? { filter } : { rows: selected }}
+          target={all || everything ? { filter } : { rows: selected }}
           onClose={close}
         />
       )}
