@@ -11,6 +11,7 @@ import { Facts } from '../../components/values/facts.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes } from '../../components/values/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
+import { EndpointLink } from '../transfers/endpoint-link.tsx';
 import { FlowActions } from './actions.tsx';
 import { type DryRun, DryRunResult } from './dry-run.tsx';
 import { Files } from './files.tsx';
@@ -55,6 +56,7 @@ export function FlowPage() {
             {data.failing.error.folder && <code>{data.failing.error.folder}</code>}{' '}
             {data.failing.error.message} (<code>{data.failing.error.code}</code>)
           </p>
+          <EndpointLink of={data.source.uri} />
           {/* Outside of the alert: screen readers would read it again whenever its minutes change. */}
           <p class="muted">
             First failed <Time at={data.failing.since} />
@@ -132,6 +134,15 @@ function Runs({ runs }: { runs: FlowRun[] }) {
   );
 }
 
+function Place({ of }: { of: string }) {
+  return (
+    <>
+      <code>{of}</code>
+      <EndpointLink of={of} />
+    </>
+  );
+}
+
 function Settings({ flow }: { flow: Flow }) {
   const { source, destination_uri, after, priority, start, created_at, metadata } = flow;
   return (
@@ -139,11 +150,11 @@ function Settings({ flow }: { flow: Flow }) {
       <h2>Settings</h2>
       <Facts
         of={{
-          Source: <code>{source.uri}</code>,
+          Source: <Place of={source.uri} />,
           Pattern: <code>{source.pattern}</code>,
           Subfolders: source.recursive ? 'Yes' : 'No',
           'Left out': source.exclude.length ? <code>{source.exclude.join(' ')}</code> : undefined,
-          Destination: <code>{destination_uri}</code>,
+          Destination: <Place of={destination_uri} />,
           Runs: triggerOf(flow),
           'A file is ready': readyOf(flow),
           'Earlier files': start === 'now' ? 'Taken' : 'Skipped',
