@@ -99,6 +99,7 @@ await describeConsole('webhooks in the console', () => {
     );
     const rows = page.locator('tbody tr');
     await eventually(() => rows.count()).toBe(3);
+    await eventually(() => rows.first().innerText()).toContain(receiver.url);
     expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
     receiver.behave(200);
     for (const box of (
@@ -110,7 +111,7 @@ await describeConsole('webhooks in the console', () => {
 
     await page.getByRole('searchbox', { name: 'Webhook id' }).fill('');
     await page.keyboard.press('Enter');
-    await rows.filter({ hasText: other }).waitFor();
+    await rows.filter({ has: page.getByTitle(other) }).waitFor();
     await page.getByLabel('Select page').check();
     await page.getByRole('button', { name: `Retry selected (${await rows.count()})` }).waitFor();
     await page.getByRole('button', { name: 'Retry all' }).click();
