@@ -68,7 +68,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.getByRole('link', { name: 'New transfer' }).click();
 
         const source = page.getByRole('group', { name: 'Source' });
-        await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+        await source.getByLabel('Endpoint').selectOption('alpha (SFTP)');
         await source.getByRole('button', { name: 'Browse alpha' }).click();
         await page.getByRole('button', { name: 'out box/' }).click();
         await expectAccessible(page);
@@ -76,7 +76,7 @@ await describeConsole('transfers in the Admin Console', () => {
         expect(await source.getByLabel('Path').inputValue()).toBe('/out box/report 100 %.csv');
 
         const destination = page.getByRole('group', { name: 'Destination' });
-        await destination.getByLabel('Endpoint').selectOption('beta (sftp)');
+        await destination.getByLabel('Endpoint').selectOption('beta (SFTP)');
         await destination.getByRole('button', { name: 'Browse beta' }).click();
         await page.getByRole('button', { name: 'inbox/' }).click();
         await page.getByRole('button', { name: 'Use this folder' }).click();
@@ -214,7 +214,7 @@ await describeConsole('transfers in the Admin Console', () => {
         const page = await visitSignedIn('/console/transfers/new');
         const source = page.getByRole('group', { name: 'Source' });
         const dialog = page.getByRole('dialog');
-        await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+        await source.getByLabel('Endpoint').selectOption('alpha (SFTP)');
         await source.getByRole('button', { name: 'Browse alpha' }).click();
         await dialog.getByRole('button', { name: 'shelf/' }).click();
         const out = dialog.getByRole('button', { name: 'out/' });
@@ -260,7 +260,7 @@ await describeConsole('transfers in the Admin Console', () => {
             timezoneId: 'Asia/Kolkata',
           });
           const source = page.getByRole('group', { name: 'Source' });
-          await source.getByLabel('Endpoint').selectOption('alpha (sftp)');
+          await source.getByLabel('Endpoint').selectOption('alpha (SFTP)');
           await source.getByRole('button', { name: 'Browse alpha' }).click();
           const dialog = page.getByRole('dialog');
           const path = dialog.getByLabel('Folder', { exact: true });

@@ -10,7 +10,7 @@ export const acceptedKeys = (endpoint: Endpoint): string[] =>
 
 /** Lists accepted host keys with their expiry. */
 export function HostKeys({ keys }: { keys: AcceptedHostKey[] }) {
-  if (keys.length === 0) return null;
+  if (keys.length === 0) return <>None accepted</>;
   return (
     <ul class="plain">
       {keys.map(({ sha256, expires_at }) => (

@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import type { Endpoint } from '../../../api/operations.ts';
 import { Field } from '../../../components/forms/field.tsx';
 import { useUnsent } from '../../../session.tsx';
+import { PROTOCOLS } from '../../endpoints/fields.ts';
 import { FileDialog } from './file-dialog.tsx';
 import type { Place } from './place.ts';
 
@@ -43,7 +44,7 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
           >
             {endpoints.map(({ name, protocol }) => (
               <option key={name} value={name}>
-                {name} ({protocol})
+                {name} ({PROTOCOLS[protocol].label})
               </option>
             ))}
             <option value="">Another URI</option>
