@@ -80,6 +80,11 @@ await describeConsole('the home page of the console', () => {
     return id && (await page.locator(`#${id} .visually-hidden`).allTextContents()).join('');
   };
 
+  const retry = (id: string) =>
+    fetch(`${console.url}/v1/transfers/${id}/retry`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${console.key}` },
+    });
   /** Waits until the table of transfers has them. */
   const untilShown = (ids: string[]) =>
     eventually(
@@ -135,11 +140,14 @@ await describeConsole('the home page of the console', () => {
        where transfer_id = ${moving}`;
     await startTransfer(commands, moving, { claimId, source: null, destination: null }, CAUSE);
 
+    // A retry of these waits at the paused endpoint.
+    const [source_uri, destination_uri] = ['sftp://held/out/a.csv', 'sftp://held/in/a.csv'];
+    const uris = { source: source_uri, source_uri, destination: destination_uri, destination_uri };
     const others = await Promise.all([
       appendTransfer(store, ['admitted', 'started', 'completed']),
       appendTransfer(store, ['cancelled']),
-      appendTransfer(store, ['admitted', 'started', 'failed']),
-      appendTransfer(store, ['admitted', 'started', 'failed']),
+      appendTransfer(store, ['admitted', 'started', 'failed'], uris),
+      appendTransfer(store, ['admitted', 'started', 'failed'], uris),
       appendTransfer(store, ['cancelled'], { created_at: EVENING }),
       appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: BEFORE }),
     ]);
@@ -154,7 +162,7 @@ await describeConsole('the home page of the console', () => {
       data: { error, failed_at: T0, ...FIGURES },
     };
     await appendEvents(store, `transfer-${rejected}`, [
-      { type: 'transfer.created', data: transferCreated({ transfer_id: rejected }) },
+      { type: 'transfer.created', data: transferCreated({ transfer_id: rejected, ...uris }) },
       TRANSFER_EVENTS.admitted,
       TRANSFER_EVENTS.started,
       failed,
@@ -197,6 +205,19 @@ await describeConsole('the home page of the console', () => {
     await page.goBack();
     await tile(page, 'Completed').click();
     await page.getByText('1–1 of 1').waitFor();
+    await page.goBack();
+
+    // What was retried needs no more attention: the retry does, if it fails as well.
+    expect((await retry(rejected)).status).toBe(201);
+    await page.reload();
+    await finding(page, '2 transfers failed in 24 hours')
+      .getByText('1 other was retried')
+      .waitFor();
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 2 failed in 24 hours');
+    for (const { transferId } of others.slice(2, 4)) await retry(transferId);
+    await page.reload();
+    await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving');
   });
 
   test('leads to an endpoint that is down', async () => {
@@ -239,7 +260,8 @@ await describeConsole('the home page of the console', () => {
     await eventually(() => page.url()).toBe(
       `${console.url}/console/transfers?status=queued&sort=created_at`,
     );
-    await page.getByText('1–1 of 1').waitFor();
+    // The retries of another test wait too, for less long.
+    await page.getByText(/^1–\d of \d$/).waitFor();
   });
 
   test('leads to an expiring key', async () => {

@@ -355,6 +355,33 @@ describeWithPostgres('GET /v1/transfers', () => {
     }
   });
 
+  test('a summary counts the failed transfers that were retried, each once', async () => {
+    const { key } = await api.createKey(['transfers:write'], { account: 'acc_retried' });
+    const { commands } = api.installation;
+    const summary = async () =>
+      (await api.ask('GET', '/v1/transfers/summary', { key })).body as schemas.TransferSummary;
+    const create = async () => {
+      const json = {
+        source_uri: 's3://archive/out/report.csv',
+        destination_uri: 's3://archive/failed/',
+      };
+      return (await api.ask('POST', '/v1/transfers', { key, json })).body.id as string;
+    };
+    const [first, second] = [await create(), await create()];
+    for (const id of [first, second]) {
+      const { position } = await fail(id, 'timeout');
+      await commands.waitFor('transfers', position);
+    }
+    expect(await summary()).toMatchObject({ by_status: { failed: 2 }, retried: 0 });
+    const retry = (id: string) => api.ask('POST', `/v1/transfers/${id}/retry`, { key });
+    const again = (await retry(first)).body.id as string;
+    await retry(first);
+    expect(await summary()).toMatchObject({ by_status: { failed: 2, pending: 2 }, retried: 1 });
+    const { position } = await fail(again, 'timeout');
+    await commands.waitFor('transfers', position);
+    expect(await summary()).toMatchObject({ by_status: { failed: 3, pending: 1 }, retried: 1 });
+  });
+
   test('a summary counts the failed transfers by error', async () => {
     const { commands } = api.installation;
     const at = '2026-03-01T00:00:00.000Z';
@@ -378,6 +405,7 @@ describeWithPostgres('GET /v1/transfers', () => {
         { code: 'timeout', transfers: 2 },
         { code: 'disk_full', transfers: 1 },
       ],
+      retried: 0,
     });
     const listed = await list('?from_date=2026-03-01&limit=1');
     expect(listed.body.data[0]).toMatchObject({ status: 'failed', error: { message: 'no' } });

@@ -1776,6 +1776,7 @@ export type TransferSummary = {
   total: number;
   by_status: TransferCounts;
   failures: TransferFailures[];
+  retried: number;
 };
 
 export type VerifyMethod = "read_back";

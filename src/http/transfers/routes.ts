@@ -148,14 +148,14 @@ export function transferRoutes(
       async handler(request): Promise<answers.TransferSummary> {
         const { from_date: from, to_date: to } = request.query;
         const { accountId } = clientOf(request);
-        const { byStatus, failures } = await summarizeTransfers(
+        const { byStatus, failures, retried } = await summarizeTransfers(
           sql,
           accountId,
           { from, to },
           answers.COUNTED_FAILURES,
         );
         const total = Object.values(byStatus).reduce((sum, transfers) => sum + transfers, 0);
-        return { total, by_status: byStatus, failures };
+        return { total, by_status: byStatus, failures, retried };
       },
     });
 

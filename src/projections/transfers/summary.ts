@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfers/transfer.ts';
-import { errorCodeOf } from './columns.ts';
+import { errorCodeOf, isRetry, retryOf } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
 import { hourly } from './hours.ts';
 
@@ -9,11 +9,13 @@ export interface TransferSummary {
   byStatus: Record<TransferStatus, number>;
   /** The most frequent first. */
   failures: { code: TransferErrorCode; transfers: number }[];
+  /** How many of those that `failures` counts were retried. */
+  retried: number;
 }
 
 /**
  * Counts an account's transfers by status, from the hourly counts, and the newest `failures` of its
- * failed ones by error code. One snapshot.
+ * failed ones by error code, and those of them that were retried. One snapshot.
  */
 export async function summarizeTransfers(
   sql: Sql,
@@ -25,7 +27,9 @@ export async function summarizeTransfers(
   const starts = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.from);
   const ends = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.to);
   const { from = '-infinity', to = 'infinity' } = filter;
-  const rows = await sql<{ kind: 'status' | 'code'; name: string; transfers: number }[]>`
+  const rows = await sql<
+    { kind: 'status' | 'code' | 'retried'; name: string; transfers: number }[]
+  >`
     with counted as (
       select status, transfers from read.transfer_counts
         join unnest(${starts(false)}::text[]::timestamptz[], ${ends(false)}::text[]::timestamptz[])
@@ -39,7 +43,7 @@ export async function summarizeTransfers(
          and t.created_at >= s.starts and t.created_at < s.ends
     ),
     failed as (
-      select state from read.transfers
+      select transfer_id, state from read.transfers
        where account_id = ${accountId} and status = 'failed'
          and created_at >= ${from}::text::timestamptz and created_at <= ${to}::text::timestamptz
        order by created_at desc limit ${failures}
@@ -48,6 +52,12 @@ export async function summarizeTransfers(
       from counted group by status
     union all
     select 'code', ${errorCodeOf(sql)}, count(*)::float8 from failed group by 2
+    union all
+    select 'retried', '', count(*)::float8 from failed
+     where exists (
+       select from (
+         select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
+        where r.retry_of = transfer_id)
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
   const counts = new Map(of('status').map(({ name, transfers }) => [name, transfers]));
@@ -59,5 +69,6 @@ export async function summarizeTransfers(
       code: name as TransferErrorCode,
       transfers,
     })),
+    retried: of('retried')[0]?.transfers ?? 0,
   };
 }

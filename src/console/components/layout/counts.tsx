@@ -1,4 +1,10 @@
-import type { EndpointList, FlowList, KeyList, ProjectionList } from '../../api/operations.ts';
+import type {
+  EndpointList,
+  FlowList,
+  KeyList,
+  ProjectionList,
+  TransferSummary,
+} from '../../api/operations.ts';
 import { useOverview } from '../../overview.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
 
@@ -17,6 +23,9 @@ export interface Count {
 export const unreachable = (endpoints: EndpointList) =>
   endpoints.data.filter(({ unreachable_since }) => unreachable_since !== null);
 
+/** Returns how many transfers have failed, without those that were retried. */
+export const notRetried = ({ by_status, retried }: TransferSummary) => by_status.failed - retried;
+
 /** Returns the flows that cannot list their folder. */
 export const failing = (flows: FlowList) => flows.data.filter((flow) => flow.failing !== null);
 
@@ -34,7 +43,8 @@ const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumFracti
 /** Returns the counts of each place in the navigation, by its address. Zeros are left out. */
 export function useCounts(): Partial<Record<string, Count[]>> {
   const { summary, endpoints, flows, failedDeliveries, keys, consumers } = useOverview();
-  const { in_progress = 0, failed = 0 } = summary?.data?.by_status ?? {};
+  const { in_progress = 0 } = summary?.data?.by_status ?? {};
+  const failed = summary?.data ? notRetried(summary.data) : 0;
   const down = endpoints?.data ? unreachable(endpoints.data).length : 0;
   const unlisted = flows?.data ? failing(flows.data).length : 0;
   const undelivered = failedDeliveries?.data?.pagination.total ?? 0;

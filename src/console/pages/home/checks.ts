@@ -4,6 +4,7 @@ import {
   DELIVERIES_COUNTED_TO,
   expiring,
   failing,
+  notRetried,
   slow,
   unreachable,
 } from '../../components/layout/counts.tsx';
@@ -66,17 +67,24 @@ export function listOf(recent: Overview['recent'], filter: Filter = {}): string 
 }
 
 function transfers({ recent, summary }: Overview): Check {
-  const failed = summary?.data?.by_status.failed ?? 0;
+  const failed = summary?.data ? notRetried(summary.data) : 0;
+  const retried = summary?.data?.retried ?? 0;
   return {
     name: 'transfers',
     part: summary,
     findings: found(failed, {
       tone: 'bad',
       title: `${many(failed, 'transfer')} failed in 24 hours`,
-      items: [],
+      items:
+        retried > 0
+          ? [{ name: many(retried, 'other'), detail: `${retried === 1 ? 'was' : 'were'} retried` }]
+          : [],
       link: { href: listOf(recent, { status: 'failed' }), label: 'Show failed transfers' },
     }),
-    fine: 'No transfer failed in 24 hours.',
+    fine:
+      retried > 0
+        ? 'Each transfer that failed in 24 hours was retried.'
+        : 'No transfer failed in 24 hours.',
   };
 }
 
