@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { afterEach, expect, test, vi } from 'vitest';
 import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
 import { freePort } from '../support/network/free-port.ts';
-import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
 import { startRestartablePostgres } from '../support/postgres/restartable.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { type SpawnedService, spawnService } from '../support/service/roles.ts';
 import { until } from '../support/service/transfers.ts';
 

@@ -2,7 +2,12 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test } from 'vitest';
 import { cancelBatch } from '../../src/commands/batches.ts';
-import { createBatch, createFolderBatch, createRetryBatch, reserveBatch } from '../../src/commands/create-batch.ts';
+import {
+  createBatch,
+  createFolderBatch,
+  createRetryBatch,
+  reserveBatch,
+} from '../../src/commands/create-batch.ts';
 import { batchRequest } from '../../src/contract/batches/requests.ts';
 import type { BatchCompleted, BatchListed } from '../../src/domain/batches/batch.ts';
 import { streamName } from '../../src/domain/events/streams.ts';

@@ -29,10 +29,10 @@ import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
 } from '../../../src/adapters/postgres/embedded/embedded.ts';
-import { LONG } from '../../support/run/long.ts';
-import { canHaveMountNamespace } from '../../support/programs/mount-namespace.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { canHaveMountNamespace } from '../../support/programs/mount-namespace.ts';
 import { killAll } from '../../support/programs/process-tree.ts';
+import { LONG } from '../../support/run/long.ts';
 
 const USER = resolve(import.meta.dirname, '../../support/postgres/embedded-user.ts');
 const SILENT = pino({ level: 'silent' });

@@ -28,7 +28,7 @@ import { proftpdSettings } from '../proftpd.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
 const PYTHON_MODULES = '/usr/lib/python3/dist-packages';
-const ASYNCSSH = join(import.meta.dirname, 'servers/asyncssh-server.py');
+const ASYNCSSH = join(import.meta.dirname, 'asyncssh-server.py');
 
 /**
  * - `proftpd`: mod_sftp, in C.
