@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { startEmbeddedPostgres } from '../../../src/adapters/postgres/embedded/embedded.ts';
-import { descendants } from '../programs/process-tree.ts';
+import { descendants, signal } from '../programs/process-tree.ts';
 
 /** How a server ends. SIGINT: fast, SIGQUIT: immediately, SIGKILL: like a crash. */
 export type EndBy = 'SIGINT' | 'SIGQUIT' | 'SIGKILL';
@@ -45,8 +45,11 @@ export async function startRestartablePostgres(): Promise<RestartablePostgres> {
     url: server.url,
     restart,
     freeze(on) {
+      // The postmaster stops first: it then starts no process, and its ended ones keep their ids.
+      // When it resumes, it clears those away.
+      if (on) signal(pid, 'SIGSTOP');
       if (on) frozen = [pid, ...descendants(pid)];
-      for (const each of frozen) process.kill(each, on ? 'SIGSTOP' : 'SIGCONT');
+      for (const each of frozen) signal(each, on ? 'SIGSTOP' : 'SIGCONT');
     },
     async stop() {
       await server.release();
