@@ -1,10 +1,17 @@
+/*
+ * Waits until a consumer has processed what the log holds. `untilCaughtUp` waits as long as it
+ * takes, through outages. `catchUp` serves a caller: it fails with the first error.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { unlessStopped } from '../concurrency/unless-stopped.ts';
 import { withTimeout } from '../concurrency/with-timeout.ts';
 import type { Consumer, ConsumerDeps } from './consumer.ts';
 import { isCaughtUp } from './read-to-end.ts';
 import { catchUpIfIdle } from './run-consumer.ts';
 
 const LOOK_MS = 250;
+/** A caller of `catchUp` wants its answer soon. */
+const SOON_MS = 50;
 const ANSWER_WITHIN_MS = 5_000;
 
 /**
@@ -32,4 +39,22 @@ export async function untilCaughtUp(
     if (!logged) deps.logger.info({ consumer: consumer.name }, 'waits until the log has been read');
     await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
   }
+}
+
+/**
+ * Returns true when a consumer has processed everything that the log holds now. Runs the consumer
+ * if no process does. Returns false if the signal aborts before. Throws the error of a store.
+ */
+export async function catchUp(
+  deps: ConsumerDeps,
+  consumer: Consumer,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const end = await unlessStopped(deps.store.head(), signal, 0);
+  while (!signal.aborted) {
+    if (await isCaughtUp(deps, consumer, { signal, end })) return true;
+    await catchUpIfIdle(deps, consumer, signal);
+    await sleep(SOON_MS);
+  }
+  return false;
 }

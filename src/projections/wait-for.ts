@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../adapters/postgres/listen.ts';
-import { unlessStopped } from '../concurrency/unless-stopped.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
 import type { ConsumerDeps } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
-import { isCaughtUp } from './read-to-end.ts';
 import { catchUpIfIdle } from './run-consumer.ts';
+import { catchUp } from './until-caught-up.ts';
 
 /** After this long the caller gets its answer anyway, and readiness turns red. */
 const GIVE_UP_MS = 5_000;
@@ -15,8 +14,6 @@ const GIVE_UP_MS = 5_000;
 const LOOK_MS = 250;
 /** No log reaches this position. An EventStoreDB without a position sends 2^64 - 1. */
 const BEYOND_EVERY_LOG = 2n ** 63n;
-/** Delay between two checks of `catchUp`. */
-const CATCH_UP_MS = 50;
 
 interface Waiter {
   name: ProjectionName;
@@ -143,19 +140,13 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       return isLate ? false : shown;
     },
     async catchUp(name) {
-      const consumer = projectionConsumer(PROJECTIONS[name]);
       const stop = AbortSignal.any([closing.signal, AbortSignal.timeout(GIVE_UP_MS)]);
       try {
-        const end = await unlessStopped(deps.store.head(), stop, 0);
-        while (!stop.aborted) {
-          if (await isCaughtUp(deps, consumer, { signal: stop, end })) return true;
-          await catchUpIfIdle(deps, consumer, stop);
-          await sleep(CATCH_UP_MS);
-        }
+        return await catchUp(deps, projectionConsumer(PROJECTIONS[name]), stop);
       } catch (error) {
         deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up');
+        return false;
       }
-      return false;
     },
     advance,
     lateSince: () => late,

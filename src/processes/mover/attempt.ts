@@ -3,60 +3,40 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
-import { endAttempt, type Outcome, startTransfer } from '../../commands/transfers.ts';
+import { endAttempt, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
-import type { TransferOptions } from '../../domain/transfers/options.ts';
-import type { AttemptFigures, Transfer, TransferCreated } from '../../domain/transfers/transfer.ts';
-import type { ResumeSave } from '../dispatch/claims.ts';
+import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
-import type { Connectivity } from '../endpoints/connectivity.ts';
-import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
-import type { BandwidthLimits } from './bandwidth.ts';
-import type { BufferPool } from './buffer-pool.ts';
 import { LeaseLost, toFailure } from './failure.ts';
-import type { Hasher } from './hash/hasher.ts';
-import { createLimitedBuffers } from './limited-buffers.ts';
-import { createMeter, type Meter } from './meter.ts';
-import { listedVersion } from './move/listed-version.ts';
-import { moveFile } from './move/move.ts';
-import type { ResumeRecord } from './move/move-state.ts';
-import type { Slots } from './slots.ts';
+import { createMeter } from './meter.ts';
+import {
+  type AttemptContext,
+  type Attempted,
+  type MoveDeps,
+  moveBetween,
+  type Wanted,
+} from './move-between.ts';
 import {
   type Catalog,
   isOutdated,
   notConnected,
-  readyDestination,
-  readySource,
   refusedSignIn,
   type Target,
-  type Targets,
   targetsOf,
   version,
 } from './targets.ts';
 
-export interface AttemptDeps {
+export interface AttemptDeps extends MoveDeps {
   store: EventStore;
   sql: Sql;
   logger: Logger;
   actor: string;
   retryDelays: number[];
-  /** Endpoints to read from and to write to. Each side has its own thread. */
-  sources: EndpointPool;
-  destinations: EndpointPool;
-  createHasher(size: number): Hasher;
   record: JobRecorder;
-  connectivity: Connectivity;
-  /** Saves the record from which a successor resumes, and renews the lease. False: claim lost. */
-  saveRecord(save: ResumeSave): Promise<boolean>;
-  buffers: BufferPool;
-  slots: Pick<Slots, 'take'>;
-  bandwidth: Pick<BandwidthLimits, 'use'>;
-  /** Waits at the write barrier, so several attempts share one write. */
-  gather(): Promise<void>;
   /** Counts bytes that destinations have acknowledged. */
   moved(bytes: number): void;
   /** Aborts when the process no longer waits for an unavailable store. */
@@ -91,12 +71,6 @@ export interface Attempt {
   stop(reason: StopReason): void;
   /** Resolves when the attempt has ended. Never rejects. */
   done: Promise<AttemptEnd>;
-}
-
-interface AttemptContext extends Targets {
-  claim: Claim;
-  meter: Meter;
-  signal: AbortSignal;
 }
 
 /** Starts to move one claimed transfer. Appends the end of the attempt. `done` never rejects. */
@@ -199,15 +173,6 @@ async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promi
   return 'lease_lost';
 }
 
-/**
- * `leftovers`: the transfer needs a clean-up, which its events do not show. `outdated`: the next
- * attempt has a newer configuration of an endpoint.
- */
-type Attempted = Outcome & { leftovers?: boolean | undefined; outdated?: boolean };
-
-/** What the transfer says about the copy. */
-type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;
-
 async function attempt(
   deps: AttemptDeps,
   context: AttemptContext,
@@ -249,61 +214,4 @@ async function hold({ sql }: AttemptDeps, { configured }: Target, signal: AbortS
   await untilAnswered(() => holdSignIn(sql, configured), signal).catch((error: unknown) => {
     if (!signal.aborted) throw error;
   });
-}
-
-async function moveBetween(
-  deps: AttemptDeps,
-  context: AttemptContext,
-  facts: Wanted,
-): Promise<Attempted> {
-  const { claim, meter, signal } = context;
-  const source = readySource(context);
-  const destination = readyDestination(context);
-  const from = await untilAnswered(() => deps.sources.lend(source.configured), signal);
-  const ends = { source: source.configured, destination: destination.configured };
-  const bandwidth = deps.bandwidth.use(ends, () => buffers.keep());
-  const buffers = createLimitedBuffers(deps.buffers, bandwidth.limited);
-  const slot = deps.slots.take();
-  try {
-    const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
-    try {
-      const { bytes, sha256, ...evidence } = await moveFile({
-        transferId: claim.transferId,
-        claimId: claim.claimId,
-        source: { endpoint: from.endpoint, path: source.path },
-        destination: { endpoint: to.endpoint, path: destination.path },
-        overwrite: destination.configured.overwrite,
-        options: facts,
-        listed: listedVersion(facts, source.configured),
-        record: claim.resumeRecord as ResumeRecord | null,
-        meter,
-        buffers,
-        opened: (bytes) => slot.opened(bytes, signal),
-        createHasher: deps.createHasher,
-        // If nothing may be overwritten, only this record identifies our own file.
-        save: async (record) => {
-          if (record.committing) await deps.gather();
-          const durable = record.committing !== null && !destination.configured.overwrite;
-          return untilAnswered(() => deps.saveRecord({ claim, record, durable }), signal);
-        },
-        signal,
-      });
-      slot.completed();
-      for (const { configured } of [source, destination])
-        deps.connectivity.connected(configured.endpoint_id);
-      return {
-        type: 'completed',
-        sizeBytes: bytes,
-        speedBps: meter.read().speed_bps,
-        checksumSha256: sha256,
-        ...evidence,
-      };
-    } finally {
-      to.release();
-    }
-  } finally {
-    slot.leave();
-    bandwidth.end();
-    from.release();
-  }
 }

@@ -8,6 +8,7 @@ import type { Outcome, WebhookSender } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
+import type { Claimed } from './attempted-batch.ts';
 import { createConcurrencyLimits, type Done } from './concurrency-limits.ts';
 import {
   type Attempt,
@@ -18,7 +19,7 @@ import {
   releaseClaims,
 } from './delivery-table/claim.ts';
 import { DELIVERIES_CHANNEL } from './delivery-table/pending.ts';
-import { type AttemptFirst, type Claimed, createFirstAttempts } from './first-attempts.ts';
+import { type AttemptFirst, createFirstAttempts } from './first-attempts.ts';
 import { createSecrets } from './secrets.ts';
 
 /** Interval at which the deliverer polls without a notification. */
