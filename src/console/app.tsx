@@ -4,12 +4,12 @@ import { LocationProvider, Route, Router, useLocation, useRoute } from 'preact-i
 import { ToastProvider } from './components/feedback/toast.tsx';
 import { Shell } from './components/layout/shell.tsx';
 import { ZoneProvider } from './components/values/time-zone.tsx';
+import { navigationPageOf } from './navigation.ts';
 import { HOME, OverviewProvider } from './overview.tsx';
 import { NotAllowedPage } from './pages/not-allowed.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { SignInAgain, SignInPage } from './pages/sign-in.tsx';
 import { UnavailablePage } from './pages/unavailable.tsx';
-import { placeOf } from './places.ts';
 import { RequireSession, type Scope, SessionProvider, SIGN_IN, useSession } from './session.tsx';
 
 /**
@@ -21,7 +21,7 @@ const page = (load: () => Promise<FunctionComponent>, scope?: Scope): FunctionCo
   return () => {
     const { path } = useRoute();
     const { session } = useSession();
-    const needed = scope ?? placeOf(path)?.scope ?? null;
+    const needed = scope ?? navigationPageOf(path)?.scope ?? null;
     if (needed !== null && !session.scopes.includes(needed))
       return <NotAllowedPage key={path} scope={needed} />;
     // The router reuses a component for another id. The key drops what the page has of the first id.

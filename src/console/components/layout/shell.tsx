@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import { NAVIGATION, type NavigationPage, navigationPageOf } from '../../navigation.ts';
 import { HOME } from '../../overview.tsx';
-import { PLACES, type Place, placeOf } from '../../places.ts';
 import { useSession } from '../../session.tsx';
 import { ActionButton } from '../dialogs/action-button.tsx';
 import { useToast } from '../feedback/toast.tsx';
@@ -18,11 +18,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const { path, url } = useLocation();
   const { session } = useSession();
   const counts = useCounts();
-  const current = placeOf(path)?.href;
+  const current = navigationPageOf(path)?.href;
   const [open, setOpen] = useState(false);
   useScroll();
-  const visible = (places: Place[]) =>
-    places.filter(({ scope }) => scope === null || session.scopes.includes(scope));
+  const visible = (pages: NavigationPage[]) =>
+    pages.filter(({ scope }) => scope === null || session.scopes.includes(scope));
   const menuButton = useRef<HTMLButtonElement>(null);
   // On a narrow screen the menu closes after a navigation.
   useEffect(() => setOpen(false), [url]);
@@ -60,11 +60,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
         </div>
         <div class="menu" id="menu">
           <nav aria-label="Console">
-            {PLACES.map(({ heading, places }) => (
+            {NAVIGATION.map(({ heading, pages }) => (
               <div key={heading}>
                 <p class="nav-heading">{heading}</p>
                 <ul>
-                  {visible(places).map(({ href, label, icon }) => (
+                  {visible(pages).map(({ href, label, icon }) => (
                     <li key={href}>
                       <a
                         href={href}

@@ -3,7 +3,7 @@ import { HOME } from './overview.tsx';
 import type { Scope } from './session.tsx';
 
 /** A page of the navigation. The addresses below its own belong to it. */
-export interface Place {
+export interface NavigationPage {
   href: string;
   label: string;
   icon: IconName;
@@ -11,10 +11,10 @@ export interface Place {
   scope: Scope | null;
 }
 
-export const PLACES: { heading: string; places: Place[] }[] = [
+export const NAVIGATION: { heading: string; pages: NavigationPage[] }[] = [
   {
     heading: 'Work',
-    places: [
+    pages: [
       { href: HOME, label: 'Home', icon: 'home', scope: null },
       {
         href: '/console/transfers',
@@ -43,7 +43,7 @@ export const PLACES: { heading: string; places: Place[] }[] = [
   },
   {
     heading: 'Settings',
-    places: [
+    pages: [
       {
         href: '/console/settings/endpoints',
         label: 'Endpoints',
@@ -55,9 +55,9 @@ export const PLACES: { heading: string; places: Place[] }[] = [
   },
 ];
 
-/** Returns the place with the longest address that is a prefix of the path. */
-export function placeOf(path: string): Place | undefined {
-  return PLACES.flatMap(({ places }) => places)
+/** Returns the page of the navigation with the longest address that is a prefix of the path. */
+export function navigationPageOf(path: string): NavigationPage | undefined {
+  return NAVIGATION.flatMap(({ pages }) => pages)
     .filter(({ href }) => path === href || (href !== HOME && path.startsWith(`${href}/`)))
     .toSorted((a, b) => b.href.length - a.href.length)[0];
 }
