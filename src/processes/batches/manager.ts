@@ -2,7 +2,7 @@
  * The process manager of batches. Its to-do list is the read model of batches: those that have not
  * ended. One process of the installation works on them at a time.
  *
- * steps.ts has what it does for a batch:
+ * actions.ts has what it does for a batch:
  * - `creating`: it lists the folder (listing.ts), if the batch is one of a folder. The pages are
  *   recorded, and all that follows derives from them. It creates the transfers of the recorded
  *   pages, and opens the batch. A request with items does that itself, so the manager takes such a
@@ -33,7 +33,7 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { inOneProcess } from '../in-one-process.ts';
-import { create, stepOf } from './steps.ts';
+import { actionFor, create } from './actions.ts';
 
 /** Time between two looks, while there is news. */
 const LOOK_MS = 500;
@@ -108,12 +108,12 @@ function takeUp(
   stopping: AbortSignal,
 ): void {
   const { batch_id, status, account_id: accountId } = batch;
-  const step = stepOf(batch);
+  const action = actionFor(batch);
   const current = running.get(batch_id);
-  // The rest is created as cancelled transfers, by the next step.
+  // The rest is created as cancelled transfers, by the next action.
   if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
-  if (step === null || current) return;
-  if (step === create && !hasPlace(running, accountId)) return;
+  if (action === null || current) return;
+  if (action === create && !hasPlace(running, accountId)) return;
   const end = new AbortController();
   const stop = AbortSignal.any([stopping, end.signal]);
   const work: Work = { status, accountId, waits: false, end, done: Promise.resolve() };
@@ -123,7 +123,7 @@ function takeUp(
     work.waits = waits;
     if (hasBegun) onChange();
   };
-  work.done = step(deps, batch, stop, onWait)
+  work.done = action(deps, batch, stop, onWait)
     .catch(async (error: unknown) => {
       if (stop.aborted) return;
       deps.logger.error(

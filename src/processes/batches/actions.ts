@@ -29,21 +29,21 @@ const FULL_MS = 1_000;
 const CANCELLED_AT_ONCE = 1_000;
 const ACTOR = 'system:batches';
 
-interface StepDeps {
+interface ActionDeps {
   sql: Sql;
   commands: CommandDeps;
 }
 
 /** Does what a batch needs next. `onWait` gets true while it waits for room in its account. */
-export type Step = (
-  deps: StepDeps,
+export type Action = (
+  deps: ActionDeps,
   batch: CountedBatch,
   stop: AbortSignal,
   onWait: (waits: boolean) => void,
 ) => Promise<void>;
 
 /** Returns what a batch needs now. Null for nothing. */
-export function stepOf(batch: CountedBatch): Step | null {
+export function actionFor(batch: CountedBatch): Action | null {
   const { status, items, rejected, counts } = batch;
   if (status === 'creating') return isOfRequest(batch) || isOfFlow(batch) ? null : create;
   if (hasEnded(batch)) return complete;
@@ -71,7 +71,7 @@ function hasEnded({ items, rejected, counts: { transfers } }: CountedBatch): boo
 
 /** Cancels transfers that wait. Those in progress continue, or wait again a moment later. */
 async function cancel(
-  { sql, commands }: StepDeps,
+  { sql, commands }: ActionDeps,
   batch: CountedBatch,
   stop: AbortSignal,
 ): Promise<void> {
@@ -93,7 +93,7 @@ async function cancel(
   }
 }
 
-async function complete({ commands }: StepDeps, batch: CountedBatch): Promise<void> {
+async function complete({ commands }: ActionDeps, batch: CountedBatch): Promise<void> {
   const { batch_id, counts } = batch;
   const { completed, failed, cancelled } = counts.transfers;
   const now = new Date().toISOString();
@@ -108,7 +108,7 @@ async function complete({ commands }: StepDeps, batch: CountedBatch): Promise<vo
  * cancelled batch are created as cancelled ones, so every item has its transfer.
  */
 export async function create(
-  { sql, commands }: StepDeps,
+  { sql, commands }: ActionDeps,
   batch: CountedBatch,
   stop: AbortSignal,
   onWait: (waits: boolean) => void,
@@ -117,7 +117,7 @@ export async function create(
   for await (const { after } of readBatch(commands, batch.batch_id)) last = after;
   if (last?.state.status === 'creating' && !last.state.listed)
     last = await listBatch(commands, sql, last, causeOf(batch), stop);
-  // Another step follows when the read model shows it.
+  // Another action follows when the read model shows it.
   if (last?.state.status !== batch.status) return;
   // Every item had its transfer, which may have left the log since.
   if (last.state.opened_at !== null || last.state.ended_at !== null) return;
