@@ -19,7 +19,7 @@ const SLOW = [
   'http/',
   'projections/',
   'commands/',
-  'proofs.test.ts',
+  'docs/',
   'start-up.test.ts',
   'support/',
 ];

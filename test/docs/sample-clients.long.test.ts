@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, test } from 'vitest';
-import { tryClient } from './support/clients/sample-clients.ts';
-import { startApi, type TestApi } from './support/http/api.ts';
-import { describeWithPostgres } from './support/postgres/test-database.ts';
-import { whyNo } from './support/programs/why-no.ts';
+import { tryClient } from '../support/clients/sample-clients.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { whyNo } from '../support/programs/why-no.ts';
 
 describeWithPostgres('the complete client in docs/clients.md', () => {
   let api: TestApi;

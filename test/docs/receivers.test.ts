@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { signatureHeaders } from '../src/adapters/webhooks/signature.ts';
-import { newId, nextEventId } from '../src/domain/ids.ts';
-import { whyNo } from './support/programs/why-no.ts';
-import { written } from './support/service/cli.ts';
-import { until } from './support/service/transfers.ts';
+import { signatureHeaders } from '../../src/adapters/webhooks/signature.ts';
+import { newId, nextEventId } from '../../src/domain/ids.ts';
+import { whyNo } from '../support/programs/why-no.ts';
+import { written } from '../support/service/cli.ts';
+import { until } from '../support/service/transfers.ts';
 
-const RECEIVERS = join(import.meta.dirname, '..', 'docs', 'receivers');
+const RECEIVERS = join(import.meta.dirname, '..', '..', 'docs', 'receivers');
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
 
 describe.each([

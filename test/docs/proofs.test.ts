@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Receipt } from '../src/domain/proof/receipt.ts';
-import { runRetention } from '../src/processes/retention/run-retention.ts';
-import { startApi, type TestApi } from './support/http/api.ts';
-import { describeWithPostgres } from './support/postgres/test-database.ts';
-import { whyNo } from './support/programs/why-no.ts';
-import { CLI_TIMEOUT_MS, createCli } from './support/service/cli.ts';
-import { CAUSE } from './support/service/installation.ts';
+import type { Receipt } from '../../src/domain/proof/receipt.ts';
+import { runRetention } from '../../src/processes/retention/run-retention.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { whyNo } from '../support/programs/why-no.ts';
+import { CLI_TIMEOUT_MS, createCli } from '../support/service/cli.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 const run = promisify(execFile);
-const GUIDE = join(import.meta.dirname, '..', 'docs', 'auditors.md');
+const GUIDE = join(import.meta.dirname, '..', '..', 'docs', 'auditors.md');
 
 const CHANGES: [string, (receipt: Receipt) => unknown][] = [
   ['a changed file name', (receipt) => edit(receipt, (leaf) => leaf.replace('report', 'rapport'))],

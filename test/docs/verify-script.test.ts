@@ -2,20 +2,20 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { cancelTransfer, loadTransfer } from '../src/commands/transfers.ts';
-import { type AuditEvent, toAuditEvent } from '../src/contract/events.ts';
-import { readLog } from '../src/projections/read-log.ts';
-import { describeWithPostgres } from './support/postgres/test-database.ts';
-import { whyNo } from './support/programs/why-no.ts';
+import { cancelTransfer, loadTransfer } from '../../src/commands/transfers.ts';
+import { type AuditEvent, toAuditEvent } from '../../src/contract/events.ts';
+import { readLog } from '../../src/projections/read-log.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { whyNo } from '../support/programs/why-no.ts';
 import {
   CAUSE,
   configureEndpoint,
   openTestInstallation,
   submit,
   type TestInstallation,
-} from './support/service/installation.ts';
+} from '../support/service/installation.ts';
 
-const GUIDE = readFileSync(join(import.meta.dirname, '..', 'docs', 'auditors.md'), 'utf8');
+const GUIDE = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'auditors.md'), 'utf8');
 const SCRIPT = /```python\n(import hashlib, json, sys\n[\s\S]*?)```/.exec(GUIDE)?.[1] as string;
 
 describeWithPostgres('verify.py of docs/auditors.md', () => {
