@@ -1,22 +1,19 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import { createBatch, createFolderBatch, reserveBatch } from '../commands/create-batch.ts';
-import type { BatchAnswer } from '../contract/batches/answers.ts';
 import { batchQuery, batchRequest } from '../contract/batches/requests.ts';
 import { toBatch } from '../contract/batches/views.ts';
 import { toPagination } from '../contract/pages.ts';
-import { BATCH_STATUSES, type Batch, type BatchStatus } from '../domain/batches/batch.ts';
-import { notFound } from '../domain/errors.ts';
+import { BATCH_STATUSES, type Batch } from '../domain/batches/batch.ts';
 import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../processes/batches/changes.ts';
-import { findBatch, listBatches, listRejected } from '../projections/batches/queries.ts';
-import { EXIT, type ExitCode } from './program/exit-codes.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { listBatches } from '../projections/batches/queries.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, print, printJson, printTable } from './program/output.ts';
 import { commaSeparated, keyValue, parseRequest, readJson } from './program/parse.ts';
-import { createProgressBar } from './program/progress.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { failUntilVerdict, terminal } from './program/terminal.ts';
+import { showBatch, watchBatch } from './show-batch.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,
@@ -27,16 +24,6 @@ import {
   verifyOption,
   withAfter,
 } from './transfer-flags.ts';
-
-const LOOK_MS = 500;
-/** Rejected items that `show` prints. */
-const REJECTED_SHOWN = 20;
-
-const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
-  completed: EXIT.done,
-  completed_with_failures: EXIT.transferFailed,
-  cancelled: EXIT.transferCancelled,
-};
 
 interface WatchOptions extends Common {
   watch?: boolean;
@@ -95,7 +82,9 @@ export function addBatchCommands(program: Command): void {
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((id: string, options: WatchOptions) =>
       withInstallation((installation) =>
-        options.watch ? watch(installation, id, options) : show(installation, id, options),
+        options.watch
+          ? watchBatch(installation, id, options)
+          : showBatch(installation, id, options),
       ),
     );
 
@@ -186,82 +175,8 @@ async function printCreated(
   if (options.watch) failUntilVerdict();
   if (options.json) await printJson(toBatch(state));
   else await print(state.batch_id);
-  if (options.watch) return watch(installation, state.batch_id, options);
+  if (options.watch) return watchBatch(installation, state.batch_id, options);
   if (!options.json) note(`Follow it with \`waybill batches show ${state.batch_id} --watch\``);
-}
-
-async function find(stores: Installation, account: string, id: string): Promise<BatchAnswer> {
-  const found = await findBatch(stores, account, id);
-  if (!found) throw notFound('batch');
-  return toBatch(found, found.counts);
-}
-
-/** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
-async function watch(installation: Installation, id: string, options: Common): Promise<void> {
-  failUntilVerdict();
-  const { account, json } = options;
-  const stop = terminal().stopSignal();
-  const bar = json ? null : createProgressBar();
-  for (;;) {
-    const batch = await find(installation, account, id);
-    if (batch.ended_at !== null || stop.aborted) {
-      bar?.clear();
-      terminal().exitCode = ENDS[batch.status] ?? EXIT.failed;
-      await show(installation, id, options);
-      if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
-      return;
-    }
-    bar?.show(...progressOf(batch));
-    await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
-  }
-}
-
-/** Returns the share of the items that have ended, and what the bar says beside it. */
-function progressOf({ counts, bytes: size, status }: BatchAnswer): [share: number, text: string] {
-  const { items, completed, failed, cancelled } = counts;
-  const ended = completed + failed + cancelled;
-  const failures = failed > 0 ? `, ${failed} failed` : '';
-  const listing = status === 'creating' ? ', still listing' : '';
-  return [
-    items === 0 ? 0 : ended / items,
-    `${ended} of ${items} files, ${bytes(size.completed)}${failures}${listing}`,
-  ];
-}
-
-async function show(
-  installation: Installation,
-  id: string,
-  { account, json }: Common,
-): Promise<void> {
-  const batch = await find(installation, account, id);
-  if (json) return printJson(batch);
-  const { folder, counts } = batch;
-  await printFacts({
-    id,
-    account,
-    status: batch.status,
-    ...(folder && { source: folder.source_uri, destination: folder.destination_uri }),
-    ...(folder && { pattern: `${folder.pattern}${folder.recursive ? ', with subfolders' : ''}` }),
-    ...(batch.retry_of && { 'retry of': batch.retry_of }),
-    items: counts.items,
-    waiting: counts.pending + counts.queued,
-    'in progress': counts.in_progress,
-    completed: `${counts.completed} (${bytes(batch.bytes.completed)})`,
-    failed: counts.failed,
-    cancelled: counts.cancelled,
-    created: batch.created_at,
-    ended: batch.ended_at,
-  });
-  if (counts.rejected === 0) return;
-  const page = { limit: REJECTED_SHOWN, offset: 0 };
-  const { items, total } = await listRejected(installation.sql, id, page);
-  await print('');
-  await printTable(
-    ['REJECTED', 'CODE', 'WHY'],
-    items.map(({ source_uri, error }) => [source_uri, error.code, error.message]),
-    '',
-  );
-  if (total > items.length) note(`${total - items.length} more were rejected`);
 }
 
 async function list(
