@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Priority } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
 import {
@@ -86,14 +87,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
               onInput={({ currentTarget }) => setExclude(currentTarget.value)}
             />
           </Field>
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={recursive}
-              onChange={({ currentTarget }) => setRecursive(currentTarget.checked)}
-            />
-            <span>Files of subfolders too</span>
-          </label>
+          <Checkbox label="Files of subfolders too" checked={recursive} onChange={setRecursive} />
           <CommonOptionFields options={options} onChange={setOptions} />
           <AfterFields value={after} onChange={setAfter} errors={errors} />
           <PriorityField value={priority} onChange={setPriority} />

@@ -1,4 +1,5 @@
 import type { EndpointField } from '../../api/protocols.ts';
+import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
 
 interface FieldInputProps {
@@ -20,14 +21,11 @@ export function FieldInput({
 }: FieldInputProps) {
   if (kind === 'yes-no') {
     return (
-      <label class="choice">
-        <input
-          type="checkbox"
-          checked={value === 'true'}
-          onChange={({ currentTarget }) => onChange(String(currentTarget.checked))}
-        />
-        {label}
-      </label>
+      <Checkbox
+        label={label}
+        checked={value === 'true'}
+        onChange={(checked) => onChange(String(checked))}
+      />
     );
   }
   return (

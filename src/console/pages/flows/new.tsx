@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { call, newIdempotencyKey } from '../../api/client.ts';
 import type { Priority } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
+import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
 import {
@@ -93,14 +94,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
           <Field label="Files" hint="A pattern such as *.csv" error={errors['source.pattern']}>
             {input('pattern')}
           </Field>
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={recursive}
-              onChange={({ currentTarget }) => setRecursive(currentTarget.checked)}
-            />
-            <span>Files of subfolders too</span>
-          </label>
+          <Checkbox label="Files of subfolders too" checked={recursive} onChange={setRecursive} />
           <Field
             label="Destination"
             hint="May have {path}, {name}, {flow} and {date:yyyy-MM-dd}. The path follows a slash at the end."
@@ -159,14 +153,11 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
               {input('marker')}
             </Field>
           )}
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={newOnly}
-              onChange={({ currentTarget }) => setNewOnly(currentTarget.checked)}
-            />
-            <span>Skip the files that are there already</span>
-          </label>
+          <Checkbox
+            label="Skip the files that are there already"
+            checked={newOnly}
+            onChange={setNewOnly}
+          />
           <AfterFields value={after} onChange={setAfter} errors={errors} />
           <PriorityField value={priority} onChange={setPriority} />
         </>

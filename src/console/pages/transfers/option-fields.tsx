@@ -1,4 +1,5 @@
 import type { TransferDetail } from '../../api/operations.ts';
+import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
 
 /** The options as the form has them. */
@@ -46,26 +47,16 @@ interface OptionFieldsProps {
 export function CommonOptionFields({ options, onChange }: OptionFieldsProps) {
   return (
     <>
-      <label class="choice">
-        <input
-          type="checkbox"
-          checked={options.read_back}
-          onChange={({ currentTarget }) =>
-            onChange({ ...options, read_back: currentTarget.checked })
-          }
-        />
-        <span>{READ_BACK}</span>
-      </label>
-      <label class="choice">
-        <input
-          type="checkbox"
-          checked={options.preserve_mtime}
-          onChange={({ currentTarget }) =>
-            onChange({ ...options, preserve_mtime: currentTarget.checked })
-          }
-        />
-        <span>{PRESERVE_MTIME}</span>
-      </label>
+      <Checkbox
+        label={READ_BACK}
+        checked={options.read_back}
+        onChange={(checked) => onChange({ ...options, read_back: checked })}
+      />
+      <Checkbox
+        label={PRESERVE_MTIME}
+        checked={options.preserve_mtime}
+        onChange={(checked) => onChange({ ...options, preserve_mtime: checked })}
+      />
     </>
   );
 }

@@ -4,6 +4,7 @@ import type { Webhook } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
+import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Choices } from '../../components/forms/choices.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
@@ -60,14 +61,11 @@ export function ChangeWebhook({
             onChange={setEvents}
             error={errors.events}
           />
-          <label class="choice">
-            <input
-              type="checkbox"
-              checked={enabled}
-              onChange={({ currentTarget }) => setEnabled(currentTarget.checked)}
-            />
-            Enabled (while disabled, it misses events; replay them later)
-          </label>
+          <Checkbox
+            label="Enabled (while disabled, it misses events; replay them later)"
+            checked={enabled}
+            onChange={setEnabled}
+          />
         </>
       )}
     </Form>

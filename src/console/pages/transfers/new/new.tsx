@@ -4,6 +4,7 @@ import { call, newIdempotencyKey, RequestFailed } from '../../../api/client.ts';
 import type { Endpoint, Priority, TransferDetail } from '../../../api/operations.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState } from '../../../components/feedback/problem.tsx';
+import { Checkbox } from '../../../components/forms/checkbox.tsx';
 import { Form } from '../../../components/forms/form.tsx';
 import { Page } from '../../../components/layout/page.tsx';
 import { useOpen } from '../../../components/layout/use-open.ts';
@@ -134,14 +135,11 @@ function TransferForm({
             />
             <div class="field-row">
               <PriorityField value={priority} onChange={setPriority} />
-              <label class="choice">
-                <input
-                  type="checkbox"
-                  checked={notify}
-                  onChange={(event) => setNotify(event.currentTarget.checked)}
-                />
-                Notify all webhooks when it ends
-              </label>
+              <Checkbox
+                label="Notify all webhooks when it ends"
+                checked={notify}
+                onChange={setNotify}
+              />
             </div>
             <OptionFields options={options} onChange={setOptions} error={errors.expected_sha256} />
             <AfterFields value={after} onChange={setAfter} errors={errors} />
