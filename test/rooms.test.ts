@@ -165,3 +165,14 @@ test('no circle of imports is in src, nor of types', () => {
   const imports = FILES.map((file) => [file, importsOf(file).map(({ path }) => path)] as const);
   expect(circleIn(new Map(imports))).toBeNull();
 });
+
+test.each([
+  ['src', 'The files at the top of `src`:'],
+  ['src/projections', 'The files at the\ntop serve all of them:'],
+])('docs/architecture.md lists the files at the top of %s', (place, heading) => {
+  const [, table = ''] = readFileSync('docs/architecture.md', 'utf8').split(`${heading}\n\n`);
+  const documented = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| (`[^|]+`) \|/gm)]
+    .flatMap(([, names = '']) => [...names.matchAll(/`([\w.-]+)`/g)])
+    .map(([, name]) => name);
+  expect(documented.toSorted()).toEqual(globSync('*.ts', { cwd: place }).toSorted());
+});
