@@ -246,6 +246,8 @@ async function listen(
     metrics: metrics.registry,
     ...(tls ? { tls } : {}),
   });
+  // The server that answers until now keeps the port while this one loads its routes.
+  await app.ready();
   const port = await startUp.freePort();
   const url = await app
     .listen({ host: config.host, port })
