@@ -53,8 +53,20 @@ export function addLogCopyCommand(log: Command): void {
           note(
             `Now start all processes ${to === EMBEDDED ? 'without' : 'with this'} EVENTSTORE_URL`,
           );
-      }),
+      }, settingsOfLog()),
     );
+}
+
+/**
+ * Returns the settings of the installation. Without EVENTSTORE_URL, its log is in Postgres, and the
+ * sign-in to an event store is that of the copy.
+ */
+function settingsOfLog(): Record<string, string | undefined> {
+  const { env } = terminal();
+  if (env.EVENTSTORE_URL?.trim()) return env;
+  return Object.fromEntries(
+    Object.entries(env).filter(([name]) => !name.startsWith('WAYBILL_EVENTSTORE_')),
+  );
 }
 
 /** Returns the scheme and the hosts of a URL. */
@@ -72,6 +84,11 @@ async function openOther({ config, sql }: Installation, to: string): Promise<Eve
       isEmbedded
         ? 'The log is in Postgres already: --to takes the URL of an EventStoreDB'
         : `The log is in an EventStoreDB already: copy it with --to ${EMBEDDED}`,
+    );
+  if (to !== EMBEDDED && !/^esdb(\+discover)?:\/\/./.test(to))
+    throw new DomainError(
+      'validation_failed',
+      `--to takes the URL of an EventStoreDB, such as esdb://HOST:PORT, or ${EMBEDDED}`,
     );
   if (to === EMBEDDED) return createPostgresLog({ sql, prefix: config.streamPrefix, isCopy: true });
   return openStore(parseConfig({ ...terminal().env, EVENTSTORE_URL: to }), sql);

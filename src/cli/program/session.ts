@@ -8,8 +8,7 @@ import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
 
 /** Reads the settings. `logLevel` applies if none is set. */
-export function readConfig(logLevel: LogLevel): Config {
-  const { env } = terminal();
+export function readConfig(logLevel: LogLevel, env = terminal().env): Config {
   return parseConfig({
     ...env,
     WAYBILL_LOG_LEVEL: env.WAYBILL_LOG_LEVEL || logLevel,
@@ -25,13 +24,14 @@ export function createLogger(config: Config): Logger {
 }
 
 /**
- * Runs an operator's command on the installation of the settings, and closes the installation
- * afterwards.
+ * Runs an operator's command on the installation of the settings in `env`, and closes the
+ * installation afterwards.
  */
 export async function withInstallation<T>(
   work: (installation: Installation) => Promise<T>,
+  env = terminal().env,
 ): Promise<T> {
-  const config = readConfig('error');
+  const config = readConfig('error', env);
   const installation = await openInstallation(config, createLogger(config));
   try {
     return await work(installation);

@@ -112,6 +112,21 @@ describeWithPostgres('a copy of the log', () => {
       code: 2,
       stderr: expect.stringMatching(/The log is in Postgres already/),
     });
+    expect(await cli.run(['log', 'copy', '--to', 'localhost:2113'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/--to takes the URL of an EventStoreDB/),
+    });
+  });
+
+  it('takes the sign-in of the copy from the settings', async () => {
+    const signIn = { WAYBILL_EVENTSTORE_USER: 'me', WAYBILL_EVENTSTORE_PASSWORD: 'secret' };
+    const settings = { ...signIn, WAYBILL_EVENTSTORE_CA_FILE: '/nowhere' };
+    const cli = createCli({ ...installation.environment, ...settings });
+    const to = 'esdb://127.0.0.1:1?tls=true';
+    expect(await cli.run(['log', 'copy', '--to', to])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/WAYBILL_EVENTSTORE_CA_FILE .* cannot be used: ENOENT/),
+    });
   });
 
   it('rejects a store with another log, and leaves it as it is', async () => {
