@@ -637,6 +637,7 @@ describe('the version of an EventStoreDB', () => {
 
   it.each([
     'esdb://admin:canary@host:port',
+    'esdb://admin:canary@host:2113,other:99999',
     'esdb://admin:can?ary@host:2113',
     'esdb://admin:canary@host:2113?canary=1',
     'esdb://admin:canary@host:2113?tlsVerifyCert=false',

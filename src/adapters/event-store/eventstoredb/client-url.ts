@@ -60,6 +60,7 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
     );
   }
   if (caFile) requireCertificate(caFile);
+  requirePorts(signedIn);
   const complete = withOptions(signedIn, {
     ...(caFile ? { tlsCaFile: encodeURIComponent(caFile) } : {}),
     ...KEEPALIVE,
@@ -97,6 +98,16 @@ function requireCertificate(caFile: string): void {
       `WAYBILL_EVENTSTORE_CA_FILE names a file that cannot be used: ${(error as Error).message}`,
     );
   }
+}
+
+/** The client would wait for a port that cannot exist. */
+function requirePorts(url: string): void {
+  const ports = HEAD.exec(url)?.[3]?.matchAll(/:(\d+)(?=,|$)/g) ?? [];
+  for (const [, port] of ports)
+    if (!(Number(port) >= 1 && Number(port) <= 65_535))
+      throw new EventStoreSettingsError(
+        `EVENTSTORE_URL has the port ${port}: a port is a whole number from 1 to 65535`,
+      );
 }
 
 function hasKnownOptions(url: string): boolean {
