@@ -65,7 +65,7 @@ function requirePort(address: string): void {
   const port = PORT.exec(address)?.[1];
   if (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
     throw new DatabaseUrlError(
-      `DATABASE_URL has the port ${port}: a port is a whole number from 1 to 65535`,
+      `DATABASE_URL has a port that is no whole number from 1 to 65535: ${HOW_TO_WRITE}`,
     );
 }
 

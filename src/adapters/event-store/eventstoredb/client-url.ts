@@ -106,7 +106,7 @@ function requirePorts(url: string): void {
   for (const [, port] of ports)
     if (!(Number(port) >= 1 && Number(port) <= 65_535))
       throw new EventStoreSettingsError(
-        `EVENTSTORE_URL has the port ${port}: a port is a whole number from 1 to 65535`,
+        'EVENTSTORE_URL has a port that is no whole number from 1 to 65535',
       );
 }
 
