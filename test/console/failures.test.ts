@@ -48,6 +48,22 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
+  test('a page whose service is frozen says so, and loads when it answers', LONG, async () => {
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+    const frozen: Route[] = [];
+    await page.route(API, (route) => void frozen.push(route));
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await away(page).waitFor();
+    await page.getByText('Loading …').waitFor();
+    // The requests of before are never answered, as over a connection that broke meanwhile.
+    await page.unroute(API);
+    await page.getByRole('table', { name: 'Events, newest first' }).waitFor();
+    expect(await alerts(page).count()).toBe(0);
+    expect(frozen.length).toBeGreaterThan(1);
+    await Promise.all(frozen.map((route) => route.abort().catch(() => undefined)));
+  });
+
   test('Home says once that the service is away, and keeps what it has shown', LONG, async () => {
     const page = await console.visitSignedIn('/console');
     await page.getByText('All is well').waitFor();

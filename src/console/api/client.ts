@@ -58,6 +58,10 @@ export function isTransient({ status }: Problem): boolean {
   return status === 0 || status >= 500 || [408, 409, 425, 429].includes(status);
 }
 
+/** While a read waits, the page asks so often whether the service answers at all. */
+const PATIENCE_MS = 10_000;
+const ASK_MS = 5_000;
+
 let reached = true;
 const onReached = new Set<(reached: boolean) => void>();
 
@@ -85,6 +89,11 @@ const onChanged = new Set<(resource: string) => void>();
 export function whenChanged(listener: (resource: string) => void): () => void {
   onChanged.add(listener);
   return () => void onChanged.delete(listener);
+}
+
+/** Asks whether the service answers. A frozen one accepts requests, and so does a cut network. */
+export async function askWhetherReached(): Promise<void> {
+  await call('GET /v1/session', { signal: AbortSignal.timeout(ASK_MS) }).catch(() => undefined);
 }
 
 /**
@@ -140,6 +149,8 @@ async function send(
   headers: Record<string, string> = {},
 ): Promise<Response> {
   const [method = '', template = ''] = name.split(' ');
+  const asking =
+    method === 'GET' ? setInterval(() => void askWhetherReached(), PATIENCE_MS) : undefined;
   const response = await fetch(urlOf(template, { path, query }), {
     method,
     headers: {
@@ -149,7 +160,9 @@ async function send(
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
-  }).catch(throwNetworkError);
+  })
+    .catch(throwNetworkError)
+    .finally(() => clearInterval(asking));
   if (response.ok) {
     setReached(true);
     const resource = template.split('/')[2] ?? '';

@@ -65,7 +65,8 @@ export function useLoad<T>(
     if (visible && state.error) reload();
   }, [visible]);
 
-  const unanswered = state.error !== null && isUnanswered(state.error.problem);
+  // A request that still waits may have been sent over a connection that broke meanwhile.
+  const unanswered = loading || (state.error !== null && isUnanswered(state.error.problem));
   useEffect(
     () => (unanswered ? whenReached((reached) => reached && reload()) : undefined),
     [unanswered, reload],

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call, isReached, whenReached } from '../../api/client.ts';
+import { askWhetherReached, isReached, whenReached } from '../../api/client.ts';
 
 const ASK_MS = 5_000;
 
@@ -9,7 +9,7 @@ export function Away() {
   useEffect(() => whenReached((reached) => setAway(!reached)), []);
   useEffect(() => {
     if (!away) return;
-    const timer = setInterval(() => void call('GET /v1/session').catch(() => {}), ASK_MS);
+    const timer = setInterval(() => void askWhetherReached(), ASK_MS);
     return () => clearInterval(timer);
   }, [away]);
   if (!away) return null;
