@@ -62,9 +62,14 @@ export function WebhookListPage() {
       ? [
           {
             heading: 'Latest deliveries',
-            cell: ({ id }) => (
-              <DeliveryStrip deliveries={latest.data.filter((one) => one.webhook_id === id)} />
-            ),
+            cell: ({ id }) => {
+              const deliveries = latest.data.filter((one) => one.webhook_id === id);
+              return deliveries.length === 0 && latest.pagination.has_more ? (
+                <span class="muted">None of the latest {LATEST}</span>
+              ) : (
+                <DeliveryStrip deliveries={deliveries} />
+              );
+            },
           },
         ]
       : [];
