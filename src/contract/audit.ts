@@ -31,8 +31,8 @@ const filters = {
     .min(1)
     .optional()
     .describe(
-      'Only events of this subject: an id, the name of an endpoint or API key, or the URL of a ' +
-        'webhook.',
+      'Only events of this subject: an id, the name of an endpoint, API key or flow, or the URL ' +
+        'of a webhook.',
     )
     .meta({ examples: ['bank'] }),
   from_date: timeLimit('start')

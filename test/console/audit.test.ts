@@ -104,6 +104,11 @@ await describeConsole('the audit log in the console', () => {
     await page.getByLabel('Actor').press('Enter');
     await page.getByRole('heading', { name: 'No events match' }).waitFor();
     expect(await page.getByRole('button', { name: 'Export CSV' }).isDisabled()).toBe(true);
+    const ofFile = page.getByRole('link', { name: 'Search the transfers for it' });
+    expect(await ofFile.count()).toBe(0);
+    await page.goto('/console/audit?subject=a%20file.csv');
+    expect(await ofFile.getAttribute('href')).toBe('/console/transfers?q=a+file.csv');
+    await page.getByRole('heading', { name: 'No events match' }).waitFor();
     await page.getByRole('link', { name: 'Show all' }).click();
     await row.waitFor();
   });

@@ -160,6 +160,15 @@ describeWithPostgres('GET /v1/audit', () => {
       expect(await titles(`?${query()}`)).toEqual(expected);
     });
 
+    test('by the name of a flow', async () => {
+      const { key } = await api.createKey(['admin'], { account: 'acc_flows' });
+      const source = { uri: 's3://archive/out/' };
+      const json = { name: 'Nightly', source, destination_uri: 's3://archive/in/{path}' };
+      const { body } = await api.ask('POST', '/v1/flows', { key, json });
+      const found = async () => (await ask('?subject=nightly')).body.data;
+      await expect.poll(found).toMatchObject([{ subject: { id: body.id, name: 'Nightly' } }]);
+    });
+
     test.each([
       ['kind=file', 'kind'],
       ['type=transfer.queued', 'type'],

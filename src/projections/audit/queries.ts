@@ -10,7 +10,7 @@ export interface AuditFilter {
   type?: AuditType | undefined;
   /** An actor as events have it, or the id or name of a key, a user, or the email of a person. */
   actor?: string | undefined;
-  /** The id of a subject, or the name of an endpoint or key, or the URL of a webhook. */
+  /** The id of a subject, the name of an endpoint, key or flow, or the URL of a webhook. */
   subject?: string | undefined;
   /** Occurred at or after this instant, ISO 8601. */
   from?: string | undefined;
@@ -139,6 +139,7 @@ async function subjectsCalled(sql: Sql, name: string): Promise<string[]> {
       select ${name}::text as id
       union select endpoint_id from read.endpoints where lower(name) = lower(${name}::text)
       union select key_id from read.keys where lower(name) = lower(${name}::text)
+      union select flow_id from read.flows where lower(state ->> 'name') = lower(${name}::text)
       union select webhook_id from read.webhooks
              where lower(state ->> 'url') = lower(${name}::text)
     )

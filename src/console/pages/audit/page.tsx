@@ -1,11 +1,12 @@
 import { useLocation } from 'preact-iso/router';
-import { call, saveCsv } from '../../api/client.ts';
+import { call, saveCsv, urlOf } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { COUNTED_TO, Pager } from '../../components/tables/pager.tsx';
+import { May } from '../../session.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS, Filters, readFilter } from './filters.tsx';
 
@@ -38,6 +39,17 @@ export function AuditPage() {
       <LoadState of={{ data, error, reload }} />
       {data && total === 0 && (
         <Empty title="No events match">
+          {filter.subject && (
+            <May scope="transfers:read">
+              <p>
+                A name of a file matches nothing here.{' '}
+                <a href={urlOf('/console/transfers', { query: { q: filter.subject } })}>
+                  Search the transfers for it
+                </a>
+                : each has its whole history.
+              </p>
+            </May>
+          )}
           <p>
             <a href={ADDRESS}>Show all</a>
           </p>
