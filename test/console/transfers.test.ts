@@ -71,6 +71,8 @@ await describeConsole('transfers in the Admin Console', () => {
         await source.getByLabel('Endpoint').selectOption('alpha (SFTP)');
         await source.getByRole('button', { name: 'Browse alpha' }).click();
         await page.getByRole('button', { name: 'out box/' }).click();
+        const contents = page.getByRole('list', { name: 'Contents of /out box/' });
+        await eventually(() => contents.and(page.locator(':focus')).count()).toBe(1);
         await expectAccessible(page);
         await page.getByRole('button', { name: 'report 100 %.csv' }).click();
         expect(await source.getByLabel('Path').inputValue()).toBe('/out box/report 100 %.csv');

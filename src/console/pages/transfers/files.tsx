@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon } from '../../components/values/icon.tsx';
 import { inputTime } from '../../components/values/instants.ts';
 import { useZone } from '../../components/values/time-zone.tsx';
@@ -16,11 +17,28 @@ interface FilesProps {
 
 /** The contents of a folder, as buttons. */
 export function Files({ folder, entries, pick, loading, onOpen, onPick }: FilesProps) {
+  const list = useRef<HTMLUListElement>(null);
+  const opened = useRef(false);
+  const open = (to: string) => {
+    opened.current = true;
+    onOpen(to);
+  };
+  // The button that opened the folder is gone, and the focus would be lost with it.
+  useLayoutEffect(() => {
+    if (opened.current) list.current?.focus();
+    opened.current = false;
+  }, [folder]);
   return (
-    <ul class="files" aria-busy={loading} aria-label={`Contents of ${folder}`}>
+    <ul
+      ref={list}
+      class="files"
+      tabIndex={-1}
+      aria-busy={loading}
+      aria-label={`Contents of ${folder}`}
+    >
       {folder !== '/' && (
         <li>
-          <button type="button" onClick={once(() => onOpen(folder.replace(/[^/]+\/$/, '')))}>
+          <button type="button" onClick={once(() => open(folder.replace(/[^/]+\/$/, '')))}>
             <Icon name="up" /> <span>Parent folder</span>
           </button>
         </li>
@@ -32,7 +50,7 @@ export function Files({ folder, entries, pick, loading, onOpen, onPick }: FilesP
           choosable={pick === 'file'}
           onChoose={() =>
             entry.type === 'directory'
-              ? onOpen(`${folder}${entry.name}/`)
+              ? open(`${folder}${entry.name}/`)
               : onPick(folder + entry.name)
           }
         />
