@@ -133,6 +133,12 @@ await describeConsole('the list of transfers', () => {
     for (const name of ['all-1.csv', 'all-2.csv']) await append('again', name, FAILED);
     await append('again', 'all-3.csv', COMPLETED);
     const page = await console.visitSignedIn(`${list('again-customer')}&status=failed`);
+    const selectPage = page.getByLabel('Select page');
+    const hasFocus = () => selectPage.and(page.locator(':focus')).count();
+    await selectPage.check();
+    await tabTo(page, page.getByRole('button', { name: 'Clear selection' }));
+    await page.keyboard.press('Enter');
+    await eventually(hasFocus).toBe(1);
     await page.getByRole('button', { name: 'Retry all' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('2 failed', { exact: true }).waitFor();

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { BulkAction, TransferList } from '../../../api/operations.ts';
 import { type Selection, SelectPage } from '../../../components/tables/selection.tsx';
 import { May } from '../../../session.tsx';
@@ -41,7 +41,16 @@ export function ListBar({
   const { ids, everything, wholePage, clear } = selection;
   const selected = rows.filter(({ id }) => ids.has(id));
   const count = selected.length;
+  const bar = useRef<HTMLElement>(null);
+  const held = useRef(false);
   const matching = `all ${total_is_exact ? '' : 'of at least '}${total.toLocaleString('en')} that match`;
+
+  // The button that was pressed may be gone, and the focus with it.
+  useLayoutEffect(() => {
+    if (document.activeElement === document.body && (count > 0 || held.current))
+      bar.current?.querySelector('input')?.focus({ preventScroll: true });
+    held.current = count > 0;
+  }, [count > 0, everything]);
 
   function close(sent: boolean): void {
     setAction(null);
@@ -52,7 +61,7 @@ export function ListBar({
   }
 
   return (
-    <section class="list-bar" aria-label="Selection" data-selected={count > 0}>
+    <section ref={bar} class="list-bar" aria-label="Selection" data-selected={count > 0}>
       <May scope="transfers:write">
         <SelectPage selection={selection} />
       </May>
