@@ -82,7 +82,11 @@ await describeConsole('transfers in the Admin Console', () => {
         await destination.getByRole('button', { name: 'Browse beta' }).click();
         await page.getByRole('button', { name: 'inbox/' }).click();
         await page.getByRole('button', { name: 'Use this folder' }).click();
-        await page.getByRole('button', { name: 'Add metadata' }).click();
+        const add = page.getByRole('button', { name: 'Add metadata' });
+        await add.click();
+        await page.getByRole('button', { name: 'Remove entry 1' }).press('Enter');
+        await eventually(() => add.and(page.locator(':focus')).count()).toBe(1);
+        await add.click();
         await page.getByLabel('Name 1').fill('order');
         await page.getByLabel('Value 1').fill('4711');
         const expected = page.getByLabel('Expected SHA-256');

@@ -1,3 +1,5 @@
+import { useRef } from 'preact/hooks';
+
 interface MetadataFieldsProps {
   entries: [name: string, value: string][];
   onChange: (entries: [name: string, value: string][]) => void;
@@ -10,6 +12,12 @@ const MAX_ENTRIES = 10;
 export function MetadataFields({ entries, onChange }: MetadataFieldsProps) {
   const change = (index: number, entry: [string, string]) =>
     onChange(entries.map((old, at) => (at === index ? entry : old)));
+  const add = useRef<HTMLButtonElement>(null);
+  function remove(index: number): void {
+    // The button that was pressed goes, and the focus would be lost with it.
+    add.current?.focus();
+    onChange(entries.filter((_, at) => at !== index));
+  }
   return (
     <fieldset>
       <legend>Metadata</legend>
@@ -27,14 +35,14 @@ export function MetadataFields({ entries, onChange }: MetadataFieldsProps) {
             value={value}
             onInput={({ currentTarget }) => change(index, [name, currentTarget.value])}
           />
-          <button type="button" onClick={() => onChange(entries.filter((_, at) => at !== index))}>
+          <button type="button" onClick={() => remove(index)}>
             Remove<span class="visually-hidden"> {name || `entry ${index + 1}`}</span>
           </button>
         </div>
       ))}
       {entries.length < MAX_ENTRIES && (
         <div class="actions">
-          <button type="button" onClick={() => onChange([...entries, ['', '']])}>
+          <button ref={add} type="button" onClick={() => onChange([...entries, ['', '']])}>
             Add
             <span class="visually-hidden"> metadata</span>
           </button>
