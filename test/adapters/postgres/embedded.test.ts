@@ -335,6 +335,20 @@ describeWithPostgres('embedded Postgres', () => {
     expect(code).toBe('53100');
   });
 
+  it('says so too if it cannot end a recovery for lack of room', async () => {
+    await useFolder();
+    const { url, child } = await startUser();
+    await query(url!, 'create table lines (number integer)');
+    await killAll([child.pid!, postmasterPid()!]);
+    const ofTransactions = join(dataDir, 'postgres', 'data', 'pg_xact', '0000');
+    rmSync(ofTransactions);
+    symlinkSync('/dev/full', ofTransactions);
+    await expect(start()).rejects.toMatchObject({
+      message: expect.stringMatching(/does not start.*\n.*checkpoint request failed/s),
+      code: '53100',
+    });
+  });
+
   it('runs from a copy of its binaries', LONG, async () => {
     const copy = await copyPostgres(
       await installedPostgres(join(root, 'unused')),

@@ -19,6 +19,11 @@ const START_ATTEMPTS = 20;
 /** SQLSTATE of a running server that has no free connection. */
 const TOO_MANY_CONNECTIONS = '53300';
 const LOG_LIMIT_BYTES = 10_000_000;
+/**
+ * What a server logs before it ends because its disk is full. It does not log why the checkpoint
+ * after a recovery fails.
+ */
+const FULL = /No space left on device|checkpoint request failed/;
 
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
@@ -132,7 +137,7 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
       throw new EmbeddedPostgresError(
         `Postgres does not start in ${cluster.data}; ` +
           `its log (${cluster.log}) says:\n${said.trim()}`,
-        /No space left on device/.test(said) ? { code: DISK_FULL } : {},
+        FULL.test(said) ? { code: DISK_FULL } : {},
       );
     }
     await setTimeout(250);
