@@ -79,7 +79,10 @@ describeWithPostgres('proofs without trust', () => {
     api = await startApi();
     const auditor = (await api.createKey(['audit:all'])).key;
     const cancelOne = async () => {
-      const json = { source_uri: 'sftp://files/report.csv', destination_uri: 's3://archive/in/' };
+      // Python sorts these keys by code point, RFC 8785 by UTF-16 unit.
+      const metadata = { '\uffff': 'last', '🎉': 'before it' };
+      const files = { source_uri: 'sftp://files/report.csv', destination_uri: 's3://archive/in/' };
+      const json = { ...files, metadata };
       const { body } = await api.ask('POST', '/v1/transfers', { json });
       await api.ask('DELETE', `/v1/transfers/${body.id}`);
       return body.id as string;

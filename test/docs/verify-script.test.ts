@@ -30,7 +30,7 @@ describeWithPostgres('verify.py of docs/auditors.md', () => {
     await configureEndpoint(installation, { ...archive, ...credentials });
     // Text that JSON libraries write in different ways
     const id = await submit(installation, 'sftp://from/a.csv', 's3://archive/', {
-      metadata: { z: '\u007f"\\/ \u2028', ä: '<🎉&>' },
+      metadata: { z: '\u007f"\\/ \u2028', ä: '<🎉&>', '\uffff': 'last', '🎉': 'before it' },
     });
     const loaded = await loadTransfer(commands, 'acc_default', id);
     await cancelTransfer(commands, id, CAUSE, loaded);
