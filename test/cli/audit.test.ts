@@ -291,4 +291,19 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     await database.sql`delete from read.proof_keys`;
     expect((await shown()).stdout).toBe(before.stdout);
   });
+
+  it('does not wait for a tree that a forged checkpoint stops', async () => {
+    await cli.run(['log', 'keys']);
+    await database.sql`
+      with moved as (update log.head set position = position + 1 returning position)
+      insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
+      select moved.position, regexp_replace(stream, 'log$', 'log-checkpoints'), 0, id || 'X',
+             'log.checkpoint_signed', 1, '{"size":1}', metadata
+        from log.events, moved where type = 'log.opened'`;
+    for (const command of ['log checkpoint', 'retention run --older-than 9d --dry-run'])
+      expect(await cli.run(command.split(' '))).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^waybill: Cannot fold event .*log-checkpoints, revision 0/),
+      });
+  });
 });
