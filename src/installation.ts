@@ -176,7 +176,7 @@ export async function openStore(
   if (config.eventStore === null) return createPostgresLog({ sql, prefix, keepsUnreadable });
   // Loaded only if it is used: it would add 0.1 s to every command.
   const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb/log.ts');
-  return createEventStoreDb({ ...config.eventStore, prefix });
+  return createEventStoreDb({ ...config.eventStore, prefix, keepsUnreadable });
 }
 
 async function exclusively<T>(

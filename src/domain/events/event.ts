@@ -66,4 +66,6 @@ export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
    * for such events gets them.
    */
   unreadable?: string;
+  /** True for what is no event: another program, or the server, wrote it under our prefix. */
+  isForeign?: true;
 }

@@ -124,6 +124,7 @@ async function* loggedLeaves(deps: Stores, from: bigint | null): AsyncGenerator<
     const ids = transfers.flatMap(({ kind, id }) => (kind === 'transfer' ? id : []));
     const recorded = await recordedHashes(deps, [...new Set(ids)]);
     for (const event of events) {
+      if (event.isForeign) continue;
       const hash = hashOfAnyLeaf(event);
       if (recorded.get(event.id) === Buffer.from(hash).toString('hex')) continue;
       yield { hash, name: nameOf(event), position: event.position };

@@ -33,7 +33,7 @@ import { countShown, shownTransfers } from '../../projections/transfers/shown.ts
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
-import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
+import { foreignFaults, misnamed, partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
@@ -156,7 +156,7 @@ export async function verifyLog(
     const gone: RemovedLeaf[] = [];
     for (const { leaf, removed: named } of await removed.weave(
       events + retained,
-      batch.events,
+      batch.events.filter(({ isForeign }) => !isForeign),
       hashOf,
     )) {
       if (leaf !== null) position = leaf.position;
@@ -181,6 +181,7 @@ export async function verifyLog(
       tree.append(leaf === null ? named.hash : hashOf(leaf));
       compareRoots(position);
     }
+    for (const found of await foreignFaults(deps, batch.events)) await fault(found);
     endedTransfers += ended.size;
     // The API may not know yet.
     if (leaving.length > 0) endedTransfers += (await shownTransfers(sql, leaving)).transfers.size;

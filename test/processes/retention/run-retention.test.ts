@@ -19,6 +19,7 @@ import { hashOfLeaf } from '../../../src/domain/proof/leaf.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { type RemovedTransfer, retentionRecords } from '../../../src/domain/retention.ts';
+import { openStore } from '../../../src/installation.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { choose } from '../../../src/processes/retention/choose.ts';
@@ -114,8 +115,12 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     );
   }
 
-  async function verify(checkpoints: KeptCheckpoint[], options: Partial<VerificationOptions> = {}) {
-    const { store, patient, logId } = installation;
+  async function verify(
+    checkpoints: KeptCheckpoint[],
+    options: Partial<VerificationOptions> = {},
+    store = installation.store,
+  ) {
+    const { patient, logId } = installation;
     const faults: string[] = [];
     const { events, retained } = await verifyLog(
       { store, sql: patient, logId, comparesApi: true, comparesTree: true },
@@ -279,7 +284,17 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     );
   });
 
-  if (!isEmbedded) return;
+  if (!isEmbedded) {
+    it('shows a stream that was deleted without a record, and no other', async () => {
+      const { config, sql, store } = installation;
+      const reader = await openStore(config, sql, { keepsUnreadable: true });
+      expect((await verify([before], {}, reader)).faults).toEqual([]);
+      await store.remove([log.key], { stream: RETENTION, revision: 0 });
+      expect((await verify([before], {}, reader)).faults).toEqual(['its stream was deleted']);
+      await reader.close();
+    });
+    return;
+  }
 
   /** Submits transfers and cancels them. Returns what a run would record of them. */
   async function submitEnded(files: string[]): Promise<RemovedTransfer[]> {

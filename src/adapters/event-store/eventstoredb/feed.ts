@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Batch, SubscribeOptions } from '../port.ts';
 import { type LastingCall, openLastingCall } from './lasting-call.ts';
 import { decodeReadAnswer, type ReadAnswer } from './read-messages.ts';
-import { toStoredEvent } from './records.ts';
+import { METADATA_OF, toForeignEvent, toStoredEvent } from './records.ts';
 
 /*
  * One subscription to `$all`, as a sequence of batches. The call goes over the connection of the
@@ -49,6 +49,7 @@ export function openFeed(
   client: EventStoreDBClient,
   prefix: string,
   { from, signal, batchSize = BATCH_SIZE, streams = [''] }: SubscribeOptions,
+  keepsUnreadable: boolean,
 ): Feed {
   let buffer: ReadAnswer[] = [];
   let position = from ?? 0n;
@@ -60,7 +61,8 @@ export function openFeed(
   const wakeUp = createWakeUp();
   let call: LastingCall | null = null;
 
-  const names = streams.map((stream) => prefix + stream);
+  const own = streams.map((stream) => prefix + stream);
+  const names = keepsUnreadable ? own.flatMap((name) => [name, METADATA_OF + name]) : own;
   const opening = openLastingCall({
     client,
     method: 'read',
@@ -106,7 +108,8 @@ export function openFeed(
       else if (answer.kind === 'checkpoint') passCheckpoint(answer.position);
       else if (answer.kind === 'event') {
         position = answer.record.position?.commit ?? position;
-        const event = toStoredEvent(answer.record, prefix);
+        const stored = toStoredEvent(answer.record, prefix);
+        const event = stored ?? (keepsUnreadable ? toForeignEvent(answer.record, prefix) : null);
         if (event !== null) events.push(event);
       }
     }

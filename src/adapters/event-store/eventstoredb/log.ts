@@ -33,6 +33,11 @@ export interface EventStoreDbOptions extends EventStoreDbSignIn {
   prefix: string;
   /** Time limits in milliseconds: for one try, and for a call with all its tries. */
   timeouts?: { attempt: number; total: number };
+  /**
+   * True for a reader whose subscriptions also yield what other programs and the server wrote under
+   * the prefix, as unreadable events.
+   */
+  keepsUnreadable?: boolean;
 }
 
 /**
@@ -44,10 +49,11 @@ export interface EventStoreDbOptions extends EventStoreDbSignIn {
 export function createEventStoreDb({
   prefix,
   timeouts = { attempt: 3_000, total: 10_000 },
+  keepsUnreadable = false,
   ...location
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
-  const subscribe = createSubscriptions(connection, prefix, timeouts.attempt);
+  const subscribe = createSubscriptions(connection, prefix, timeouts.attempt, keepsUnreadable);
   const seen = createSeenRevisions();
   const closing = new AbortController();
   const calls = new Set<AbortController>();
@@ -157,7 +163,8 @@ export function createEventStoreDb({
   /** Notes the events that a subscription yields. */
   async function* noting(batches: AsyncGenerator<Batch>): AsyncGenerator<Batch> {
     for await (const batch of batches) {
-      for (const { stream, revision } of batch.events) seen.note(stream, revision);
+      for (const { stream, revision, isForeign } of batch.events)
+        if (!isForeign) seen.note(stream, revision);
       yield batch;
     }
   }

@@ -2,6 +2,9 @@ import { canonicalJson } from '../../../domain/events/canonical-json.ts';
 import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import { toEventId, toUuid } from './uuid.ts';
 
+/** The type of the record that takes the place of a deleted stream. */
+export const STREAM_DELETED = '$streamDeleted';
+
 /**
  * Custom metadata of a record: the event's, plus the schema version. The store has no field for it.
  */
@@ -66,6 +69,41 @@ export function toStoredEvent(record: RecordedEvent, prefix: string): StoredEven
     revision: Number(record.revision),
     position: position.commit,
   };
+}
+
+/** The server keeps the metadata of a stream in a stream of this name. */
+export const METADATA_OF = '$$';
+
+/**
+ * Returns a record that is not ours as an unreadable event. The event of a deletion, or of metadata,
+ * has the name of the stream that it concerns. Returns null for metadata that hides no event.
+ */
+export function toForeignEvent(record: RecordedEvent, prefix: string): StoredEvent | null {
+  const { id, streamId, type, revision, position, data } = record;
+  if (position === undefined || !isPosition(position.commit)) return null;
+  const isMetadata = streamId.startsWith(METADATA_OF);
+  const unreadable = isMetadata
+    ? hides(data) && 'the metadata of its stream was changed, so that readers miss events of it'
+    : type === STREAM_DELETED
+      ? 'its stream was deleted'
+      : 'another program wrote it, and Waybill does not read it';
+  if (unreadable === false) return null;
+  const event = {
+    id: toEventId(id),
+    type,
+    schema_version: 0,
+    data: {},
+    revision: Number(revision),
+  };
+  const stream = streamId.slice((isMetadata ? METADATA_OF.length : 0) + prefix.length);
+  const metadata = {} as EventMetadata;
+  return { ...event, metadata, stream, position: position.commit, unreadable, isForeign: true };
+}
+
+/** The fields of metadata by which a server leaves out events, or removes them in a scavenge. */
+function hides(data: unknown): boolean {
+  const fields = typeof data === 'object' && data !== null ? data : {};
+  return ['$tb', '$maxCount', '$maxAge'].some((field) => field in fields);
 }
 
 function isOurs(metadata: unknown): metadata is RecordMetadata {

@@ -35,6 +35,7 @@ export function createSubscriptions(
   connection: Pick<Connection, 'read' | 'subscriptionFailed'>,
   prefix: string,
   attemptMs: number,
+  keepsUnreadable: boolean,
 ) {
   const shared = createSharedFeed(open);
 
@@ -47,7 +48,7 @@ export function createSubscriptions(
       await readHead(client, limits);
       // Given up meanwhile: nothing would close the feed.
       signal.throwIfAborted();
-      return { client, ...openFeed(client, prefix, { ...options, signal }) };
+      return { client, ...openFeed(client, prefix, { ...options, signal }, keepsUnreadable) };
     });
     const feed = await opening.catch((error: unknown) => {
       leaving.abort();
