@@ -117,9 +117,9 @@ async function verify(
 }
 
 function inWords({ stream, revision, event_id, problem }: Fault): string {
-  return stream === null
-    ? `the log: ${problem}`
-    : `${stream} revision ${revision} (${event_id}): ${problem}`;
+  if (stream === null) return `the log: ${problem}`;
+  const place = revision === null ? stream : `${stream} revision ${revision}`;
+  return `${place} (${event_id}): ${problem}`;
 }
 
 function result(

@@ -82,7 +82,8 @@ export async function foreignFaults(
     const { stream, unreadable = '' } = event;
     const isRemoval = event.type.startsWith('$');
     if (isRemoval && (records === null || records.has(parseStream(stream).id))) return [];
-    return [faultIn(event, unreadable)];
+    const found = faultIn(event, unreadable);
+    return [isRemoval ? { ...found, revision: null } : found];
   });
 }
 

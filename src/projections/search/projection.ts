@@ -20,9 +20,10 @@ import { RETENTION, streamPrefix } from '../../domain/events/streams.ts';
 import { type RetentionRecorded, retentionRecords } from '../../domain/retention.ts';
 import type { TransferCreated } from '../../domain/transfers/transfer.ts';
 import type { Writes } from '../checkpoint.ts';
+import { FoldError } from '../fold.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { createIndex, wrongIndexes } from './segment-index.ts';
-import { searchText } from './text.ts';
+import { isSearchable, searchText } from './text.ts';
 
 /** A search reads this many texts without an index: about 20 ms. */
 export const SEGMENT_ROWS = 30_000;
@@ -174,8 +175,12 @@ interface Created {
   position: bigint;
 }
 
+/** Throws FoldError for an event that was changed so that it has no transfer. */
 function createdIn(events: StoredEvent[]): Created[] {
-  return events.filter(({ type }) => type === 'transfer.created') as unknown as Created[];
+  const created = events.filter(({ type }) => type === 'transfer.created');
+  for (const event of created)
+    if (!isSearchable(event.data)) throw new FoldError(event, 'its data has no transfer');
+  return created as unknown as Created[];
 }
 
 /**

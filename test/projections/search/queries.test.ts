@@ -335,6 +335,14 @@ describeWithPostgres('searches', () => {
     expect(total).toBe(naive('acc_a', { q: 'csv' }).length);
   });
 
+  it('stop at an event that was changed so that it has no transfer', async () => {
+    const created = events.find(({ type }) => type === 'transfer.created') as StoredEvent;
+    for (const data of [{}, null, { ...(created.data as object), metadata: null }])
+      await expect(
+        database.sql.begin((tx) => search.apply(tx, 'read', [{ ...created, data }])),
+      ).rejects.toThrow(`Cannot fold event ${created.id}`);
+  });
+
   it('find the same in tables of an older version, whose segments have no lists', async () => {
     const { sql } = database;
     const asked = { q: 'report 1', status: 'failed' as const };
