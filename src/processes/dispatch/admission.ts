@@ -67,6 +67,7 @@ async function admitAndSweep(
 ): Promise<void> {
   const aside = createAside(deps);
   let sweepAt = performance.now() + moversReturnMs;
+  let unknown: Unknown | null = null;
   let removeUnknownAt = performance.now();
   while (!signal.aborted) {
     await sleep(MOVERS_FIRST_MS);
@@ -79,8 +80,8 @@ async function admitAndSweep(
       sweepAt = performance.now() + LOOK_MS;
     }
     if (performance.now() >= removeUnknownAt) {
-      const remaining = await removeUnknown(deps);
-      removeUnknownAt = performance.now() + (remaining ? LOOK_MS : UNKNOWN_EVERY_MS);
+      unknown = await removeUnknown(deps, unknown ?? (await findUnknown(deps)));
+      removeUnknownAt = performance.now() + (unknown ? LOOK_MS : UNKNOWN_EVERY_MS);
     }
     if (pending.length < AT_ONCE) await wait(LOOK_MS);
   }
@@ -150,14 +151,28 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 
+/** Jobs that a rebuild kept and whose transfers the log has not shown again. */
+interface Unknown {
+  transferIds: string[];
+  /** Where the log ended when they were found: it does not show them after that. */
+  end: bigint | null;
+}
+
+async function findUnknown({ sql, store }: AdmissionDeps): Promise<Unknown | null> {
+  const transferIds = await unknownJobs(sql);
+  return transferIds.length === 0 ? null : { transferIds, end: await store.head() };
+}
+
 /**
- * Removes jobs that a rebuild kept and whose transfers the log does not know. Returns true if the
- * log may still show some of them.
+ * Removes the jobs that the log still has not shown. Returns them if the log may still show some. A
+ * log that grows all the time always holds one more event, so it counts up to `end` only.
  */
-async function removeUnknown(deps: AdmissionDeps): Promise<boolean> {
-  const unknown = await unknownJobs(deps.sql);
-  if (unknown.length === 0) return false;
-  if (!(await isCaughtUp(deps, dispatchConsumer))) return true;
-  await removeUnknownJobs(deps.sql, unknown);
-  return false;
+async function removeUnknown(
+  deps: AdmissionDeps,
+  unknown: Unknown | null,
+): Promise<Unknown | null> {
+  if (unknown === null) return null;
+  if (!(await isCaughtUp(deps, dispatchConsumer, { end: unknown.end }))) return unknown;
+  await removeUnknownJobs(deps.sql, unknown.transferIds);
+  return null;
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { endAttempt, startTransfer } from '../../../src/commands/transfers.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
@@ -180,6 +182,34 @@ describeWithPostgres('admission', () => {
     const [job] = await installation.sql<{ resume_record: unknown }[]>`
       select resume_record from work.transfer_jobs where transfer_id = ${id}`;
     expect(job?.resume_record).toEqual({ committing: { size: 1 } });
+  });
+
+  test('removes a job that the log does not know, also while the log grows', async () => {
+    const id = await create();
+    await catchUpIfIdle(installation, dispatchConsumer);
+    const forgotten = newId('txr');
+    await installation.sql`
+      update work.transfer_jobs set transfer_id = ${forgotten}, status = 'in_progress',
+             revision = -1 where transfer_id = ${id}`;
+    const [last] = await installation.store.read(streamName('transfer', id));
+    // Always one more event follows what the consumer has processed.
+    const store: EventStore = {
+      ...installation.store,
+      async *subscribe() {
+        const event = last as StoredEvent;
+        yield { events: [event], position: event.position, caughtUp: false };
+      },
+    };
+    const stopping = new AbortController();
+    const admission = runAdmission(
+      { ...installation, store, record: async () => undefined },
+      stopping.signal,
+    );
+    const jobs = () =>
+      installation.sql`select from work.transfer_jobs where transfer_id = ${forgotten}`;
+    await until('the job is gone', async () => (await jobs()).length === 0);
+    stopping.abort();
+    await admission;
   });
 
   test('leaves the steps after a transfer that no table knows', async () => {
