@@ -67,26 +67,6 @@ export async function misnamed(sql: Sql, removed: RemovedLeaf[]): Promise<Fault[
   return faults;
 }
 
-/**
- * Returns a fault for each record that is no event of Waybill. Retention deletes streams, too: these
- * are no faults. Without the table of removed transfers, no deletion is one.
- */
-export async function foreignFaults(
-  { sql, comparesApi }: { sql: Sql; comparesApi: boolean },
-  events: StoredEvent[],
-): Promise<Fault[]> {
-  const foreign = events.filter(({ isForeign }) => isForeign);
-  const ids = foreign.map(({ stream }) => parseStream(stream).id);
-  const records = comparesApi ? await recordPositions(sql, ids) : null;
-  return foreign.flatMap((event) => {
-    const { stream, unreadable = '' } = event;
-    const isRemoval = event.type.startsWith('$');
-    if (isRemoval && (records === null || records.has(parseStream(stream).id))) return [];
-    const found = faultIn(event, unreadable);
-    return [isRemoval ? { ...found, revision: null } : found];
-  });
-}
-
 /** Returns a fault for each of these transfers that began after a record says that it left. */
 export async function returned(sql: Sql, begun: StoredEvent[]): Promise<Fault[]> {
   const ids = begun.map(({ stream }) => parseStream(stream).id);

@@ -32,8 +32,9 @@ import { isRecorded } from '../../projections/retention/removed-transfers.ts';
 import { countShown, shownTransfers } from '../../projections/transfers/shown.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
+import { foreignFaults } from './foreign-faults.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
-import { foreignFaults, misnamed, partlyRemoved, returned } from './retention-faults.ts';
+import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
