@@ -39,6 +39,13 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
+/**
+ * How long the pool does without a connection that a server has refused, while it accepts others.
+ * Servers limit the connections of a user or an address, and some ban clients that try again.
+ */
+const ENOUGH_MS = 60_000;
+const ACCEPTS_NO_MORE = ', and the server accepts no more: lower max_connections';
+
 /** Creates a pool of at most `max` connections. FTP allows one use of a connection at a time. */
 export function createPool(
   open: () => Promise<Connection>,
@@ -49,6 +56,9 @@ export function createPool(
   const used = new Set<Connection>();
   const waiting = new Set<() => void>();
   let permits = max;
+  /** The timers of permits that are withheld because the server has refused their connections. */
+  const withheld = new Set<NodeJS.Timeout>();
+  let opening = 0;
   let closed = false;
 
   async function acquirePermit(signal: AbortSignal): Promise<void> {
@@ -63,8 +73,8 @@ export function createPool(
           new FileError(
             'timeout',
             'open',
-            `All ${max} connections of the endpoint have been in use for ` +
-              `${timeouts.queueMs / 1000} s`,
+            `All ${max - withheld.size} connections of the endpoint have been in use for ` +
+              `${timeouts.queueMs / 1000} s${withheld.size > 0 ? ACCEPTS_NO_MORE : ''}`,
           ),
         ),
       timeouts.queueMs,
@@ -100,7 +110,8 @@ export function createPool(
       if (await isAlive(next)) return { connection: next.connection, fresh: false };
     }
     if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
-    const connection = await open();
+    opening++;
+    const connection = await open().finally(() => opening--);
     if (closed) connection.close();
     return { connection, fresh: true };
   }
@@ -132,22 +143,46 @@ export function createPool(
   }
 
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
-    await acquirePermit(signal);
-    const coming = ready(mustBeFresh);
-    try {
-      const { connection, fresh } = await abortable(coming, signal, 'connect');
-      used.add(connection);
-      return lease(connection, fresh);
-    } catch (error) {
-      // If only the wait was aborted, the connection is kept for the next caller.
-      void coming
-        .then(
-          ({ connection }) => keepWarm(connection),
-          () => {},
-        )
-        .finally(releasePermit);
-      throw error;
+    for (;;) {
+      await acquirePermit(signal);
+      const coming = ready(mustBeFresh);
+      try {
+        const { connection, fresh } = await abortable(coming, signal, 'connect');
+        used.add(connection);
+        return lease(connection, fresh);
+      } catch (error) {
+        if (!signal.aborted && isRefused(error)) {
+          // The server may count a connection that is still being opened.
+          if (used.size + opening > 0) {
+            withhold();
+            continue;
+          }
+          for (const timer of withheld) giveOut(timer);
+        }
+        // If only the wait was aborted, the connection is kept for the next caller.
+        void coming
+          .then(
+            ({ connection }) => keepWarm(connection),
+            () => {},
+          )
+          .finally(releasePermit);
+        throw error;
+      }
     }
+  }
+
+  function isRefused(error: unknown): boolean {
+    return error instanceof FileError && error.code === 'connection_failed';
+  }
+
+  function withhold(): void {
+    const timer = setTimeout(() => giveOut(timer), ENOUGH_MS).unref();
+    withheld.add(timer);
+  }
+
+  function giveOut(timer: NodeJS.Timeout): void {
+    clearTimeout(timer);
+    if (withheld.delete(timer)) releasePermit();
   }
 
   function lease(connection: Connection, fresh: boolean): Lease {

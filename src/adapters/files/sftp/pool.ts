@@ -25,8 +25,8 @@ export interface Pool {
   /** Whether a file keeps its bytes when it is opened again for writing. Null if unknown yet. */
   reopens: boolean | null;
   /**
-   * Returns the least loaded connection, or a new one if all are full and `max` allows. Throws
-   * FileError.
+   * Returns the least loaded connection, or a new one if all are full and `max` allows. If the
+   * server refuses a further one, those that are open are shared. Throws FileError.
    */
   acquire(weight: number, signal: AbortSignal): Promise<Lease>;
   /**
@@ -53,6 +53,11 @@ interface Slot {
 
 /** Maximum of parallel sign-ins. OpenSSH rejects connections at random from the eleventh on. */
 const SIGN_INS_AT_ONCE = 4;
+/**
+ * How long no further connection is tried after a server has accepted some and refused another.
+ * Servers limit the connections of a user or an address, and some ban clients that try again.
+ */
+const ENOUGH_MS = 60_000;
 
 export function createPool(
   open: () => Promise<Connection>,
@@ -62,10 +67,13 @@ export function createPool(
   const slots = new Set<Slot>();
   const signIns = createSemaphore(SIGN_INS_AT_ONCE);
   let closed = false;
+  let enoughUntil = 0;
+
+  const mayOpen = () => slots.size === 0 || (slots.size < max && performance.now() > enoughUntil);
 
   function choose(weight: number): Slot {
     const [least] = [...slots].sort((a, b) => a.load - b.load);
-    if (!least || (least.load + weight > WHOLE && slots.size < max)) return create();
+    if (!least || (least.load + weight > WHOLE && mayOpen())) return create();
     if (least.users === 0) markUsed(least);
     return least;
   }
@@ -137,6 +145,7 @@ export function createPool(
       slot.load += weight;
       slot.users++;
       const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
+        if (!signal.aborted && acceptsNoMore(error)) return null;
         giveBack(slot, weight);
         throw error;
       });
@@ -145,12 +154,20 @@ export function createPool(
     }
   }
 
+  /** Returns whether a connection was refused while others are open or being opened. */
+  function acceptsNoMore(error: unknown): boolean {
+    const isRefused = error instanceof FileError && error.code === 'connection_failed';
+    if (!isRefused || slots.size === 0) return false;
+    enoughUntil = performance.now() + ENOUGH_MS;
+    return true;
+  }
+
   return {
     get size() {
       return [...slots].filter((slot) => slot.connection !== null).length;
     },
     get hasRoom() {
-      return slots.size < max || [...slots].some((slot) => slot.users === 0);
+      return mayOpen() || [...slots].some((slot) => slot.users === 0);
     },
     reopens: null,
     acquire,

@@ -549,6 +549,18 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         expect(proxy.connections).toBeLessThanOrEqual(2);
       });
 
+      test('are shared in turn if the server accepts no further ones', async () => {
+        const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 2' : 'max_per_ip=2';
+        const busy = await otherServer({ extraConfig });
+        const over = endpoint({}, busy);
+        const names = Array.from({ length: 12 }, (_, index) => `turn-${index}`);
+        await Promise.all(
+          names.map((name) => upload(over, busy.remotePath(name), Buffer.from(name))),
+        );
+        for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
+        expect(await over.connections()).toBeLessThanOrEqual(2);
+      });
+
       test('are reported as exhausted while all stay in use', async () => {
         const over = endpoint({ maxConnections: 1, timeouts: { queueMs: 50 } });
         const file = await over.openDestination(at('holding'), options(1));

@@ -62,3 +62,33 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
     });
   });
 }
+
+const whyNoProftpd = await whyNoOtherSftpServer('proftpd');
+describe.skipIf(whyNoProftpd)('a server that allows fewer connections than the endpoint', () => {
+  test.each(['MaxClientsPerUser 2', 'MaxClients 2', 'MaxClientsPerHost 2'])(
+    'receives more files at once: %s',
+    async (limit) => {
+      const server = await startOtherSftpServer('proftpd', limit);
+      onTestFinished(server.stop);
+      const endpoint = otherSftpEndpoint(server);
+      onTestFinished(endpoint.close);
+      const content = randomBytes(9 * MiB);
+      const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+      const files = await Promise.all(
+        names.map((name) =>
+          endpoint.openDestination(server.remotePath(name), options(content.length)),
+        ),
+      );
+      await Promise.all(
+        files.map(async (file) => {
+          await writeFrom(file, content);
+          await file.commit(whole(content));
+          await file.close();
+        }),
+      );
+      for (const name of names)
+        expect(content.equals(await readFile(join(server.root, name)))).toBe(true);
+      expect(await endpoint.connections()).toBeLessThanOrEqual(2);
+    },
+  );
+});

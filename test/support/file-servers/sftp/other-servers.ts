@@ -75,8 +75,14 @@ export async function whyNoOtherSftpServer(kind: OtherSftpServerKind): Promise<s
 
 const KEYGEN = ['/usr/bin/ssh-keygen'];
 
-/** Starts a real server on loopback. Throws if `whyNoOtherSftpServer` returns a reason. */
-export async function startOtherSftpServer(kind: OtherSftpServerKind): Promise<OtherSftpServer> {
+/**
+ * Starts a real server on loopback. `extraConfig` has further lines for ProFTPD. Throws if
+ * `whyNoOtherSftpServer` returns a reason.
+ */
+export async function startOtherSftpServer(
+  kind: OtherSftpServerKind,
+  extraConfig = '',
+): Promise<OtherSftpServer> {
   const found = await programs(kind);
   if (!found.available) throw new Error(found.reason);
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'waybill-other-sftp-')));
@@ -87,7 +93,7 @@ export async function startOtherSftpServer(kind: OtherSftpServerKind): Promise<O
   const command = COMMANDS[kind];
   for (let attempt = 1; ; attempt++) {
     const port = await freePort();
-    const server = startProcess(await command(found, home, port, kind), {
+    const server = startProcess(await command(found, home, port, kind, extraConfig), {
       env: { ...found.env, HOME: home, PYTHONPATH: found.path(PYTHON_MODULES) },
       stdio: 'ignore',
     });
@@ -152,7 +158,13 @@ function python(path: DebianPrograms['path']): string {
   return existsSync('/usr/bin/python3') ? '/usr/bin/python3' : path('/usr/bin/python3');
 }
 
-async function proftpd({ path }: DebianPrograms, home: string, port: number): Promise<string[]> {
+async function proftpd(
+  { path }: DebianPrograms,
+  home: string,
+  port: number,
+  _kind: OtherSftpServerKind,
+  extraConfig: string,
+): Promise<string[]> {
   const ids = `${process.getuid?.()}:${process.getgid?.()}`;
   const account = `waybill:${passwordHash(TEST_PASSWORD)}:${ids}::${join(home, 'root')}:/bin/sh\n`;
   await writeFile(join(home, 'accounts'), account, { mode: 0o600 });
@@ -163,6 +175,7 @@ ${proftpdSettings({ home, host: '127.0.0.1', port, systemLog: 'none' })}
 SFTPEngine on
 SFTPHostKey "${join(home, 'host_key')}"
 SFTPAuthMethods password
+${extraConfig}
 `;
   await writeFile(join(home, 'server.conf'), configuration);
   return [path('/usr/sbin/proftpd'), '-n', '-c', join(home, 'server.conf')];
@@ -180,7 +193,7 @@ async function greets(port: number): Promise<boolean> {
   }
 }
 
-const COMMANDS: Record<OtherSftpServerKind, typeof rclone> = {
+const COMMANDS: Record<OtherSftpServerKind, typeof proftpd> = {
   proftpd,
   rclone,
   'rclone-stream': rclone,
