@@ -105,8 +105,10 @@ async function assertPart(
   cause: unknown,
 ): Promise<void> {
   if (await names.typeOf(part)) return;
-  const why = 'another claim took it over, or a program on the server removed it';
-  const advice = 'Let such programs ignore names that end in .part';
+  const why =
+    'another claim took it over, a program on the server removed it, or the server discarded it, ' +
+    'as some do over a quota';
+  const advice = 'Let programs ignore names that end in .part, and check the quota of the user';
   throw new FileError('connection_failed', step, `${part} is gone: ${why}. ${advice}`, { cause });
 }
 

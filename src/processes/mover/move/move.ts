@@ -23,7 +23,7 @@
  * - The source changes during the move. The attempt fails with `source_changed`.
  * - The destination has less than the record says. The move continues from what is really there.
  * - The part file is gone at the commit. The adapter reports a broken connection, so the move sends
- *   the file again.
+ *   the file again, once in an attempt.
  * - The lease is lost. The save before the first byte, or before the commit, returns false, and the
  *   move throws LeaseLost.
  * - Another writer replaces the object after the commit, and `verify: read_back` finds that one. The
@@ -71,6 +71,7 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
     destination: null,
     committing: null,
     saves: move.record?.saves ?? 0,
+    startedOver: false,
   };
   if (move.record) resumeFrom(progress, move.record, move);
   try {
@@ -99,10 +100,12 @@ function createReconnectLimit(limit: number): (delivered: number) => boolean {
   };
 }
 
-/** Returns whether a connection broke after both sides were open. */
-function isBrokenConnection(error: unknown, { state }: Progress): boolean {
+/** Returns whether a connection broke after both sides were open, or the part was gone. */
+function isBrokenConnection(error: unknown, { state, startedOver }: Progress): boolean {
   if (!(error instanceof AttemptError) || error.failure.code !== 'connection_failed') return false;
   const { phase } = error.failure;
+  // A server that discards whole files, as over a quota, must not get one again and again.
+  if (startedOver && /verify|commit/.test(phase)) return false;
   // A small file is written when it is opened, before there is a state.
   return phase === 'write' || (state !== null && !/connect|sign_in/.test(phase));
 }

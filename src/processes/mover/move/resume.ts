@@ -22,6 +22,8 @@ export interface Progress {
   destination: ResumePoint | null;
   committing: Committing | null;
   saves: number;
+  /** True if this attempt writes from the start what a destination had lost. */
+  startedOver: boolean;
 }
 
 /** Takes over the progress that a predecessor has saved. */
@@ -87,6 +89,7 @@ export async function openDestination(
       signal,
     }),
   );
+  if (resume && resume.bytes > 0 && destination.resumedFrom === 0) progress.startedOver = true;
   if (!resumeState(progress, destination)) {
     progress.state?.hasher.close();
     const { chunkSize, resumedFrom } = destination;
