@@ -9,6 +9,7 @@ import {
   nullIfRefused,
   SSH_FX_FAILURE,
   SSH_FX_NO_SUCH_FILE,
+  SSH_FX_PERMISSION_DENIED,
 } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { typeOf } from './file-type.ts';
@@ -106,11 +107,19 @@ export async function createPart(connection: Connection, part: string): Promise<
     return await openHandle(connection, part, 'wx');
   } catch (error) {
     if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
-    else if (await statOf(connection, part))
+    else if (await statOf(connection, part).catch(nullIfRefused))
       await connection.request((sftp, done) => sftp.unlink(part, done));
-    else throw error;
+    else throw hasStatus(error, SSH_FX_PERMISSION_DENIED) ? partDenied(part, error) : error;
     return openHandle(connection, part, 'wx');
   }
+}
+
+/** Creates the error for a denied part: the server may deny only such names. */
+function partDenied(part: string, cause: unknown): FileError {
+  const why = 'Waybill writes a file under such a hidden name until it is complete';
+  return new FileError('permission_denied', 'open', `${part}: Permission denied. ${why}`, {
+    cause,
+  });
 }
 
 /**

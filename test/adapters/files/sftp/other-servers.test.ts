@@ -64,6 +64,23 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
 }
 
 const whyNoProftpd = await whyNoOtherSftpServer('proftpd');
+test.skipIf(whyNoProftpd)(
+  'the error names the part, if the server refuses such names',
+  async () => {
+    const server = await startOtherSftpServer('proftpd', 'PathDenyFilter "(^|/)\\."');
+    onTestFinished(server.stop);
+    const endpoint = otherSftpEndpoint(server);
+    onTestFinished(endpoint.close);
+    await expect(
+      endpoint.openDestination(server.remotePath('x'), options(1)),
+    ).rejects.toMatchObject({
+      code: 'permission_denied',
+      step: 'open',
+      message: expect.stringMatching(/\/\.x\..*\.part: Permission denied.*until it is complete/),
+    });
+  },
+);
+
 describe.skipIf(whyNoProftpd)('a server that allows fewer connections than the endpoint', () => {
   test.each(['MaxClientsPerUser 2', 'MaxClients 2', 'MaxClientsPerHost 2'])(
     'receives more files at once: %s',
