@@ -94,6 +94,13 @@ export function isAFolder(path: string, step: FileStep): FileError {
   return new FileError('destination_exists', step, `${path} is a folder: ${advice}`);
 }
 
+/** Creates the error for a part that the server denies. It may deny only such names. */
+export function partDenied(part: string, cause: Error): FileError {
+  const said = cause.message.replace(/[\s.]+$/, '');
+  const why = 'Waybill writes a file under such a hidden name until it is complete';
+  return new FileError('permission_denied', 'open', `${part}: ${said}. ${why}`, { cause });
+}
+
 /**
  * Throws FileError `connection_failed` if the part is gone. The move then connects again and sends
  * the file again.

@@ -10,13 +10,13 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import { isAFolder, onPart, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
+import { isAFolder, onPart, partDenied, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
 import type { Connection } from './connection.ts';
-import { fileError, isDataRefusal, isRefusal } from './errors.ts';
+import { fileError, isDataRefusal, isRefusal, nullIfRefused } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { sourceFile } from './source.ts';
-import { existing, isFolder, nullIfRefused, setTime, sizeOf } from './stat.ts';
+import { existing, isFolder, setTime, sizeOf } from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
 const CHUNK_SIZE = 4 << 20;
@@ -126,7 +126,10 @@ async function createPart(
     if (!isRefusal(error)) throw error;
     if (await existing(connection, part)) await removeFile(connection, part);
     else await makeFolder(connection, dirname(part));
-    return create();
+    return await create().catch((denied) => {
+      const { code } = fileError(denied, 'open', part, 'destination');
+      throw isRefusal(denied) && code === 'permission_denied' ? partDenied(part, denied) : denied;
+    });
   }
 }
 

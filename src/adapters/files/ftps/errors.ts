@@ -100,6 +100,12 @@ export function isRefusal(error: unknown): error is FTPError {
   return error instanceof FTPError && error.code !== 421 && !isDataRefusal(error);
 }
 
+/** Turns a refusal into null. Throws any other error. */
+export function nullIfRefused(error: unknown): null {
+  if (isRefusal(error)) return null;
+  throw error;
+}
+
 /**
  * Returns true if the server rejected a data connection, which says nothing about the file. A
  * server that requires TLS session reuse does so once the session of the control connection has

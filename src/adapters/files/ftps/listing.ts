@@ -1,7 +1,7 @@
 import { type FileInfo, parseList } from 'basic-ftp';
 import type { FileEntry } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { fileError } from './errors.ts';
+import { fileError, nullIfRefused } from './errors.ts';
 import type { Pool } from './pool.ts';
 
 // About half a million names. A longer listing is rejected, because it is held in memory.
@@ -31,10 +31,12 @@ export async function list(pool: Pool, path: string, signal: AbortSignal): Promi
  */
 export async function entriesOf(connection: Connection, path: string): Promise<FileInfo[]> {
   await connection.request(`CWD ${path}`);
-  const [command, entry] = connection.features.has('MLST')
-    ? (['MLSD', MLSD_ENTRY] as const)
-    : (['LIST -a', LIST_ENTRY] as const);
-  return parseList(withoutBreaks(await textOf(connection, command), entry));
+  // Some servers announce MLSD and refuse it.
+  const facts = connection.features.has('MLST')
+    ? await textOf(connection, 'MLSD').catch(nullIfRefused)
+    : null;
+  if (facts !== null) return parseList(withoutBreaks(facts, MLSD_ENTRY));
+  return parseList(withoutBreaks(await textOf(connection, 'LIST -a'), LIST_ENTRY));
 }
 
 /** How a line of MLSD begins: with facts, and one space before the name (RFC 3659, section 7.2). */

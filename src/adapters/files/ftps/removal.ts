@@ -1,11 +1,10 @@
 import { dirname } from 'node:path/posix';
 import { FileError, type Leftovers } from '../port.ts';
 import { removeParts } from '../publish.ts';
-import { fileError } from './errors.ts';
+import { fileError, nullIfRefused } from './errors.ts';
 import { entriesOf } from './listing.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';
-import { nullIfRefused } from './stat.ts';
 
 /** Removes a file. Throws FileError `source_not_found` if it does not exist. */
 export async function remove(pool: Pool, path: string, signal: AbortSignal): Promise<void> {

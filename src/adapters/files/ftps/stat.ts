@@ -3,7 +3,7 @@ import { FTPError } from 'basic-ftp';
 import { toFtp, type UnixTime } from '../modification-time.ts';
 import type { FileIdentity } from '../port.ts';
 import type { Connection } from './connection.ts';
-import { isRefusal, NOT_ALLOWED } from './errors.ts';
+import { isRefusal, NOT_ALLOWED, nullIfRefused } from './errors.ts';
 import { entriesOf } from './listing.ts';
 
 export interface Stat extends FileIdentity {
@@ -89,11 +89,6 @@ export async function setTime(
 
 export async function isFolder(connection: Connection, path: string): Promise<boolean> {
   return (await refusalOf(connection, `CWD ${path}`)) === null;
-}
-
-export function nullIfRefused(error: unknown): null {
-  if (isRefusal(error)) return null;
-  throw error;
 }
 
 /** Sends a command and returns the server's refusal; null if it accepts the command. */

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { FileError } from '../port.ts';
-import { isAFolder } from '../publish.ts';
+import { isAFolder, partDenied } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import {
   hasStatus,
@@ -109,17 +109,10 @@ export async function createPart(connection: Connection, part: string): Promise<
     if (hasStatus(error, SSH_FX_NO_SUCH_FILE)) await makeFolder(connection, dirname(part));
     else if (await statOf(connection, part).catch(nullIfRefused))
       await connection.request((sftp, done) => sftp.unlink(part, done));
-    else throw hasStatus(error, SSH_FX_PERMISSION_DENIED) ? partDenied(part, error) : error;
+    else
+      throw hasStatus(error, SSH_FX_PERMISSION_DENIED) ? partDenied(part, error as Error) : error;
     return openHandle(connection, part, 'wx');
   }
-}
-
-/** Creates the error for a denied part: the server may deny only such names. */
-function partDenied(part: string, cause: unknown): FileError {
-  const why = 'Waybill writes a file under such a hidden name until it is complete';
-  return new FileError('permission_denied', 'open', `${part}: Permission denied. ${why}`, {
-    cause,
-  });
 }
 
 /**

@@ -257,6 +257,17 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         ).rejects.toMatchObject(refused);
       });
 
+      test('if the server denies hidden names, and the error names the part', async () => {
+        const extraConfig = kind === 'proftpd' ? 'PathDenyFilter "(^|/)\\."' : 'deny_file={.*}';
+        const other = await otherServer({ extraConfig });
+        const opening = endpoint({}, other).openDestination(other.remotePath('x'), options(1));
+        await expect(opening).rejects.toMatchObject({
+          code: 'permission_denied',
+          step: 'open',
+          message: expect.stringMatching(/\/\.x\..*\.part: 550 .*until it is complete/),
+        });
+      });
+
       test('if its path leads through a file', async () => {
         await writeFile(at('file-in-the-way'), 'x');
         await expect(

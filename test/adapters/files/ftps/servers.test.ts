@@ -2,14 +2,22 @@ import { startFtpsServer, whyNoFtpsServer } from '../../../support/file-servers/
 import { describeFileEndpoint } from '../contract.ts';
 import { fixtureOn } from './ftps-endpoint.ts';
 
-for (const [kind, tls, extraConfig] of [
+/** Commands that a server announces and refuses. */
+const DENIED = {
+  proftpd: '<Limit MLST MLSD>\nDenyAll\n</Limit>',
+  vsftpd: 'cmds_denied=SIZE,MDTM',
+} as const;
+
+for (const [kind, tls, lacking] of [
   ['proftpd', 'explicit', ''],
   ['proftpd', 'implicit', ''],
+  ['proftpd', 'explicit', ' without MLST and MLSD'],
   ['vsftpd', 'explicit', ''],
-  ['vsftpd', 'explicit', 'cmds_denied=SIZE,MDTM'],
+  ['vsftpd', 'explicit', ' without SIZE and MDTM'],
 ] as const) {
+  const extraConfig = lacking === '' ? '' : DENIED[kind];
   describeFileEndpoint(
-    `FTPS on ${kind}, ${tls} TLS ${extraConfig}`.trim(),
+    `FTPS on ${kind}, ${tls} TLS${lacking}`,
     await whyNoFtpsServer(kind),
     async () => fixtureOn(await startFtpsServer({ kind, tls, extraConfig }), tls),
     { partFiles: true },
