@@ -11,13 +11,13 @@ import { createMeter } from '../../../../src/processes/mover/meter.ts';
 import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import type { ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { upload } from '../../../adapters/files/contract.ts';
-import { debianPackages } from '../../../support/debian.ts';
 import {
   otherSftpEndpoint,
   startOtherSftpServer,
   whyNoOtherSftpServer,
-} from '../../../support/other-sftp-servers.ts';
-import { startTcpProxy } from '../../../support/tcp-proxy.ts';
+} from '../../../support/file-servers/sftp/other-servers.ts';
+import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { debianPackages } from '../../../support/programs/debian.ts';
 
 const CHUNK_BYTES = 8 << 20;
 const FTPQUOTA = '/usr/sbin/ftpquota';
