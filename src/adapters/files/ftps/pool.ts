@@ -1,5 +1,6 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
+import { ENOUGH_MS, isRefused, untilForgotten } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
@@ -39,11 +40,6 @@ interface Idle {
   timer: NodeJS.Timeout;
 }
 
-/**
- * How long the pool does without a connection that a server has refused, while it accepts others.
- * Servers limit the connections of a user or an address, and some ban clients that try again.
- */
-const ENOUGH_MS = 60_000;
 const ACCEPTS_NO_MORE = ', and the server accepts no more: lower max_connections';
 
 /** Creates a pool of at most `max` connections. FTP allows one use of a connection at a time. */
@@ -143,8 +139,8 @@ export function createPool(
   }
 
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
-    for (;;) {
-      await acquirePermit(signal);
+    for (let alone = false; ; ) {
+      if (!alone) await acquirePermit(signal);
       const coming = ready(mustBeFresh);
       try {
         const { connection, fresh } = await abortable(coming, signal, 'connect');
@@ -155,6 +151,15 @@ export function createPool(
           // The server may count a connection that is still being opened.
           if (used.size + opening > 0) {
             withhold();
+            alone = false;
+            continue;
+          }
+          if (withheld.size > 0 && !alone) {
+            alone = true;
+            await untilForgotten(signal).catch((aborted) => {
+              releasePermit();
+              throw aborted;
+            });
             continue;
           }
           for (const timer of withheld) giveOut(timer);
@@ -169,10 +174,6 @@ export function createPool(
         throw error;
       }
     }
-  }
-
-  function isRefused(error: unknown): boolean {
-    return error instanceof FileError && error.code === 'connection_failed';
   }
 
   function withhold(): void {

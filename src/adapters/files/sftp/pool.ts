@@ -1,6 +1,7 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
+import { ENOUGH_MS, isRefused, untilForgotten } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
@@ -53,11 +54,6 @@ interface Slot {
 
 /** Maximum of parallel sign-ins. OpenSSH rejects connections at random from the eleventh on. */
 const SIGN_INS_AT_ONCE = 4;
-/**
- * How long no further connection is tried after a server has accepted some and refused another.
- * Servers limit the connections of a user or an address, and some ban clients that try again.
- */
-const ENOUGH_MS = 60_000;
 
 export function createPool(
   open: () => Promise<Connection>,
@@ -139,27 +135,26 @@ export function createPool(
   }
 
   async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
-    for (;;) {
+    for (let alone = false; ; ) {
       if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
       const slot = choose(weight);
       slot.load += weight;
       slot.users++;
-      const connection = await abortable(slot.ready, signal, 'connect').catch((error) => {
-        if (!signal.aborted && acceptsNoMore(error)) return null;
+      try {
+        const connection = await abortable(slot.ready, signal, 'connect');
+        if (connection?.usable) return lease(slot, connection, weight);
         giveBack(slot, weight);
-        throw error;
-      });
-      if (connection?.usable) return lease(slot, connection, weight);
-      giveBack(slot, weight);
+      } catch (error) {
+        giveBack(slot, weight);
+        if (signal.aborted || !isRefused(error)) throw error;
+        if (slots.size > 0) enoughUntil = performance.now() + ENOUGH_MS;
+        else if (alone || performance.now() > enoughUntil) throw error;
+        else {
+          alone = true;
+          await untilForgotten(signal);
+        }
+      }
     }
-  }
-
-  /** Returns whether a connection was refused while others are open or being opened. */
-  function acceptsNoMore(error: unknown): boolean {
-    const isRefused = error instanceof FileError && error.code === 'connection_failed';
-    if (!isRefused || slots.size === 0) return false;
-    enoughUntil = performance.now() + ENOUGH_MS;
-    return true;
   }
 
   return {

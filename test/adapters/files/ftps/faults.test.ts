@@ -560,8 +560,8 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         expect(proxy.connections).toBeLessThanOrEqual(2);
       });
 
-      test('are shared in turn if the server accepts no further ones', async () => {
-        const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 2' : 'max_per_ip=2';
+      test.each([1, 2])('are shared in turn if the server accepts only %i', async (limit) => {
+        const extraConfig = `${kind === 'proftpd' ? 'MaxClientsPerUser ' : 'max_per_ip='}${limit}`;
         const busy = await otherServer({ extraConfig });
         const over = endpoint({}, busy);
         const names = Array.from({ length: 12 }, (_, index) => `turn-${index}`);
@@ -569,7 +569,26 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
           names.map((name) => upload(over, busy.remotePath(name), Buffer.from(name))),
         );
         for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
-        expect(await over.connections()).toBeLessThanOrEqual(2);
+        expect(await over.connections()).toBeLessThanOrEqual(limit);
+      });
+
+      test('are tried once more, one alone, if the server refused all at once', async () => {
+        const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 1' : 'max_per_ip=1';
+        const busy = await otherServer({ extraConfig });
+        const other = endpoint({}, busy);
+        await other.list(busy.remotePath(''), never);
+        const proxy = await startTcpProxy(busy);
+        proxies.push(proxy);
+        const over = endpoint({ port: proxy.port }, busy);
+        const names = ['first', 'second', 'third'];
+        const uploads = Promise.all(
+          names.map((name) => upload(over, busy.remotePath(name), Buffer.from(name))),
+        );
+        await vi.waitFor(() => expect(proxy.forwarded.down).toBeGreaterThan(0), 30_000);
+        await vi.waitFor(() => expect(proxy.connections).toBe(0), 30_000);
+        await other.close();
+        await uploads;
+        for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
       });
 
       test('are reported as exhausted while all stay in use', async () => {

@@ -82,7 +82,7 @@ test.skipIf(whyNoProftpd)(
 );
 
 describe.skipIf(whyNoProftpd)('a server that allows fewer connections than the endpoint', () => {
-  test.each(['MaxClientsPerUser 2', 'MaxClients 2', 'MaxClientsPerHost 2'])(
+  test.each(['MaxClientsPerUser 1', 'MaxClientsPerUser 2', 'MaxClients 2', 'MaxClientsPerHost 2'])(
     'receives more files at once: %s',
     async (limit) => {
       const server = await startOtherSftpServer('proftpd', limit);

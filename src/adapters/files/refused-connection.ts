@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from './abort.ts';
+import { FileError } from './port.ts';
+
+/*
+ * Servers limit the connections of a user or an address, and some ban clients that try again. Many
+ * count a connection that they refuse until it has ended.
+ */
+
+/** How long a pool does without a connection that a server has refused, while it accepts others. */
+export const ENOUGH_MS = 60_000;
+/** After this long, a server no longer counts the connections that it has refused. */
+const FORGOTTEN_MS = 1_000;
+
+export function isRefused(error: unknown): boolean {
+  return error instanceof FileError && error.code === 'connection_failed';
+}
+
+/**
+ * Connections that are opened at once may count against each other until all of them are refused.
+ * Resolves when one of them can be tried alone.
+ */
+export function untilForgotten(signal: AbortSignal): Promise<void> {
+  return abortable(sleep(FORGOTTEN_MS), signal, 'connect');
+}
