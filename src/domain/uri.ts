@@ -58,6 +58,11 @@ export function parseRequestedUri(text: string, field: string): TransferUri {
   return uri;
 }
 
+/** Returns whether a server can have this port. */
+export function isPort(port: number): boolean {
+  return port >= 1 && port <= 65_535;
+}
+
 function passwordIn(field: string): DomainError {
   return fieldError(
     field,
@@ -79,7 +84,7 @@ function parseAuthority(
     throw fieldError(field, 'must name a host, bucket, account or endpoint after //');
   const hasPort = protocolOf({ protocol }).defaultPort !== undefined;
   const port = match[2] === undefined ? null : Number(match[2]);
-  if (port !== null && (!hasPort || port < 1 || port > 65_535)) {
+  if (port !== null && (!hasPort || !isPort(port))) {
     throw fieldError(
       field,
       hasPort

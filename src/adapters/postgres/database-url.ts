@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { checkServerIdentity, type PeerCertificate, type SecureContextOptions } from 'node:tls';
+import { isPort } from '../../domain/uri.ts';
 
 /** The value of DATABASE_URL cannot be used. The message says what to do. */
 export class DatabaseUrlError extends Error {
@@ -63,7 +64,7 @@ export function readDatabaseUrl(url: string): { url: string; tls: Tls } {
 /** The driver would end the process when it opens a connection to a port that cannot exist. */
 function requirePort(address: string): void {
   const port = PORT.exec(address)?.[1];
-  if (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
+  if (port !== undefined && !isPort(Number(port)))
     throw new DatabaseUrlError(
       `DATABASE_URL has a port that is no whole number from 1 to 65535: ${HOW_TO_WRITE}`,
     );

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { EventStoreDBClient } from '@eventstore/db-client';
+import { isPort } from '../../../domain/uri.ts';
 import { EventStoreSettingsError } from '../port.ts';
 
 /** The address of the event store and the sign-in. Do not set a value both here and in the URL. */
@@ -104,7 +105,7 @@ function requireCertificate(caFile: string): void {
 function requirePorts(url: string): void {
   const ports = HEAD.exec(url)?.[3]?.matchAll(/:(\d+)(?=,|$)/g) ?? [];
   for (const [, port] of ports)
-    if (!(Number(port) >= 1 && Number(port) <= 65_535))
+    if (!isPort(Number(port)))
       throw new EventStoreSettingsError(
         'EVENTSTORE_URL has a port that is no whole number from 1 to 65535',
       );

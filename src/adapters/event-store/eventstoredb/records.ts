@@ -3,7 +3,7 @@ import type { EventMetadata, NewEvent, StoredEvent } from '../../../domain/event
 import { toEventId, toUuid } from './uuid.ts';
 
 /** The type of the record that takes the place of a deleted stream. */
-export const STREAM_DELETED = '$streamDeleted';
+const STREAM_DELETED = '$streamDeleted';
 
 /**
  * Custom metadata of a record: the event's, plus the schema version. The store has no field for it.
