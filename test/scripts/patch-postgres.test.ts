@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,17 +30,19 @@ describe('the changes to the driver', () => {
       const shipped = join(driver, 'src', `${file}.shipped`);
       if (existsSync(shipped)) renameSync(shipped, join(driver, 'src', file));
     }
-    const adapters = join(root, 'src');
-    mkdirSync(adapters);
-    writeFileSync(join(root, 'package.json'), '{"type":"module"}');
-    for (const file of ['connect.ts', 'array-types.ts', 'database-url.ts'])
-      cpSync(join(PROJECT, 'src/adapters/postgres', file), join(adapters, file));
+    // Node.js looks for the driver beside the file itself: what may import it is copied, not linked.
+    for (const folder of ['adapters/postgres', 'domain'])
+      cpSync(join(PROJECT, 'src', folder), join(root, 'src', folder), { recursive: true });
+    const packages = readdirSync(join(PROJECT, 'node_modules'));
+    for (const name of packages.filter((each) => each !== 'postgres'))
+      symlinkSync(join(PROJECT, 'node_modules', name), join(root, 'node_modules', name));
+    cpSync(join(PROJECT, 'package.json'), join(root, 'package.json'));
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const text = (file: string) => readFileSync(join(driver, 'src', file), 'utf8');
   const load = () =>
-    execFileSync(process.execPath, [join(root, 'src', 'connect.ts')], {
+    execFileSync(process.execPath, [join(root, 'src/adapters/postgres/connect.ts')], {
       encoding: 'utf8',
       stdio: 'pipe',
     });

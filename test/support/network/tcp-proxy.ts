@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** As seen by the client that connects to the proxy. */
@@ -35,7 +35,9 @@ export interface TcpProxy {
    * Rejects new connections from now on, like a host without that service; or accepts them again.
    */
   refuse(on: boolean): Promise<void>;
-  /** Stops forwarding while connections stay open, or resumes it. */
+  /**
+   * Stops forwarding while connections stay open, or resumes it. New ones reach the target then.
+   */
   stall(on: boolean): void;
   /** Adds this many milliseconds to every round trip; throughput stays the same. */
   delay(roundTripMs: number): void;
@@ -96,7 +98,10 @@ export async function startTcpProxy(
   }
 
   function join(client: Socket, targetPort: number): void {
-    const upstream = connect({ host: target.host, port: targetPort, noDelay: true });
+    const upstream = new Socket().setNoDelay();
+    void stalled.promise.then(() => {
+      if (!upstream.destroyed) upstream.connect(targetPort, target.host);
+    });
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
     // A connection to one of the further ports carries one file, and ends with it: the bytes in

@@ -579,14 +579,19 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         await other.list(busy.remotePath(''), never);
         const proxy = await startTcpProxy(busy);
         proxies.push(proxy);
-        const over = endpoint({ port: proxy.port }, busy);
+        const over = endpoint({ port: proxy.port, maxConnections: 3 }, busy);
         const names = ['first', 'second', 'third'];
+        proxy.stall(true);
         const uploads = Promise.all(
           names.map((name) => upload(over, busy.remotePath(name), Buffer.from(name))),
         );
-        await vi.waitFor(() => expect(proxy.forwarded.down).toBeGreaterThan(0), 30_000);
+        await vi.waitFor(() => expect(proxy.connections).toBe(3), 30_000);
+        proxy.stall(false);
         await vi.waitFor(() => expect(proxy.connections).toBe(0), 30_000);
+        proxy.stall(true);
         await other.close();
+        await vi.waitFor(() => expect(busy.sessions).toBe(0), 30_000);
+        proxy.stall(false);
         await uploads;
         for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
       });

@@ -20,6 +20,7 @@ import { freePort } from '../../network/free-port.ts';
 import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
 import { canHaveMountNamespace } from '../../programs/mount-namespace.ts';
 import { whyNoOwnAccount } from '../../programs/own-account.ts';
+import { descendants } from '../../programs/process-tree.ts';
 import { type ServerProcess, startProcess } from '../../programs/server-process.ts';
 import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
 import { proftpdSettings } from '../proftpd.ts';
@@ -55,6 +56,8 @@ export interface FtpsServer {
   root: string;
   /** Folder on the small file system; only the server sees it. */
   smallDisk: string;
+  /** Processes of its sessions. A session without a process no longer counts for its limits. */
+  readonly sessions: number;
   /** Returns how clients name the file that is `relative` to `root`. */
   remotePath(relative: string): string;
   /** The server's output so far, including all commands and answers. */
@@ -176,6 +179,9 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
     caPem: certificates.caPem,
     root,
     smallDisk,
+    get sessions() {
+      return descendants(server?.child.pid as number).length;
+    },
     remotePath: (relative) => join(root, relative),
     log,
     down,
