@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { requireEngine } from './adapters/event-store/engine-of-log.ts';
+import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
@@ -102,7 +102,7 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const opened = await openStore(config, sql);
     const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
-    const logId = await openLog(store);
+    const logId = await openLog(store, () => followedLog(sql));
     await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());

@@ -3,12 +3,34 @@ import { type Engine, EventStoreUnusable } from './port.ts';
 
 const OTHER: Record<Engine, string> = {
   postgres:
-    'The tables of this database follow the log in Postgres, not this copy in an EventStoreDB. ' +
+    'The tables of this database follow the log in Postgres, not the one in this EventStoreDB. ' +
     'Remove EVENTSTORE_URL. To move the log, run waybill log copy --switch first',
   eventstoredb:
-    'The tables of this database follow the log in an EventStoreDB, to which it was moved. The one ' +
-    'in Postgres is old. Set EVENTSTORE_URL',
+    'The tables of this database follow the log in an EventStoreDB, not the one in Postgres. ' +
+    'Set EVENTSTORE_URL',
 };
+
+/** A log that the tables of a database have followed. */
+export interface FollowedLog {
+  /** Null if only the end of the embedded log tells of it. */
+  logId: string | null;
+  engine: Engine | null;
+}
+
+/** Returns the log that the tables of this database follow; null for a new database. */
+export async function followedLog(sql: Queryable): Promise<FollowedLog | null> {
+  const [followed] = await sql<FollowedLog[]>`
+    select coalesce(c.log_id, e.log_id) as "logId", e.engine, coalesce(c.position, 0) as reached
+      from work.checkpoints c full join work.log_engines e using (log_id)
+    union all select null, 'postgres', -1 from log.head where position > 0
+     order by reached desc limit 1`;
+  return followed ?? null;
+}
+
+/** Throws EventStoreUnusable if the tables follow a log in the other engine. */
+export function refuseEngine(followed: Engine, configured: Engine): void {
+  if (followed !== configured) throw new EventStoreUnusable(OTHER[followed]);
+}
 
 /**
  * Compares the engine of a log with the one that the tables of this database follow. The first
@@ -26,7 +48,7 @@ export async function requireEngine(sql: Queryable, logId: string, engine: Engin
     union all select engine from work.log_engines where log_id = ${logId}`;
   // Another process stores the first engine just now.
   if (!followed) return requireEngine(sql, logId, engine);
-  if (followed.engine !== engine) throw new EventStoreUnusable(OTHER[followed.engine]);
+  refuseEngine(followed.engine, engine);
 }
 
 /**

@@ -1,18 +1,29 @@
 import { randomUUID } from 'node:crypto';
+import type { StoredEvent } from '../../domain/events/event.ts';
+import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { KEEP_LOG, LogChanged } from '../../domain/proof/log-changed.ts';
+import { type FollowedLog, refuseEngine } from './engine-of-log.ts';
 import { type EventStore, RevisionConflict } from './port.ts';
 
 const STREAM = 'log';
 
 /**
  * Returns the random id that distinguishes this log from every other, including a restored older
- * copy under another engine. The first process that opens a log writes the id. Throws the errors of
- * the store, and LogChanged if the first event was removed or changed.
+ * copy under another engine. The first process that opens a log writes the id. `followed` returns
+ * the log that the tables know, if any: then an empty log is not a new one.
+ *
+ * Throws the errors of the store, EventStoreUnusable if the tables follow the other engine, and
+ * LogChanged if the first event was removed or changed. It has written nothing then.
  */
-export async function openLog(store: EventStore): Promise<string> {
+export async function openLog(
+  store: EventStore,
+  followed: () => Promise<FollowedLog | null> = async () => null,
+): Promise<string> {
   const known = (await readLogId(store)) ?? (await unlessBegun(store));
   if (known !== null) return known;
+  const lost = await followed();
+  if (lost !== null) return unlessLost(store, lost);
   const log_id = randomUUID();
   const metadata = {
     actor: 'system',
@@ -55,21 +66,48 @@ async function readLogId(store: EventStore): Promise<string | null> {
 
 /**
  * Returns the id that another process has just written, or null for an empty log. Throws LogChanged
- * for a log that has events, and not the first one. An EventStoreDB is not asked: it may be full of
- * events of other programs.
+ * for a log that has events, and not the first one. Of an EventStoreDB only one stream is read, which
+ * every log has: it may be full of events of other programs.
  */
 async function unlessBegun(store: EventStore): Promise<string | null> {
-  if (store.engine !== 'postgres') return null;
+  if (store.engine !== 'postgres') {
+    const [event] = await store.read(SIGNING_KEYS, 0, 1);
+    return event === undefined ? null : unlessRemoved(store, event);
+  }
   const { signal } = new AbortController();
   for await (const { events, caughtUp } of store.subscribe({ from: null, signal, batchSize: 1 })) {
     const [event] = events;
     if (event === undefined && !caughtUp) continue;
-    const known = await readLogId(store);
-    if (known !== null || event === undefined) return known;
-    throw new LogChanged(
-      `The log begins with ${event.stream} revision ${event.revision} (${event.id}) at position ` +
-        `${event.position}. Its first event, log.opened, was removed. ${KEEP_LOG}`,
-    );
+    return event === undefined ? readLogId(store) : unlessRemoved(store, event);
   }
   return null;
+}
+
+async function unlessRemoved(
+  store: EventStore,
+  { stream, revision, id, position }: StoredEvent,
+): Promise<string> {
+  const known = await readLogId(store);
+  if (known !== null) return known;
+  throw new LogChanged(
+    `The log begins with ${stream} revision ${revision} (${id}) at position ${position}. Its ` +
+      `first event, log.opened, was removed. ${KEEP_LOG}`,
+  );
+}
+
+/** Returns the id that another process has just written. Throws if the known log is lost. */
+async function unlessLost(store: EventStore, { logId, engine }: FollowedLog): Promise<string> {
+  const known = await readLogId(store);
+  if (known !== null) return known;
+  if (engine !== null) refuseEngine(engine, store.engine);
+  const [place, settings] =
+    store.engine === 'postgres'
+      ? ['Postgres', 'DATABASE_URL and WAYBILL_STREAM_PREFIX']
+      : ['the EventStoreDB', 'EVENTSTORE_URL, DATABASE_URL and WAYBILL_STREAM_PREFIX'];
+  throw new LogChanged(
+    `The tables of this database follow ${logId === null ? 'a log' : `the log ${logId}`}, and ` +
+      `${place} has no event of it. Nothing was written. Check ${settings}. If they are right, ` +
+      'the events were removed: stop all processes, keep the stores as they are, and follow ' +
+      '"Back-up and restore" in docs/operators.md. A new log needs a new database',
+  );
 }
