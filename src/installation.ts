@@ -15,6 +15,7 @@ import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
 import type { ProjectionName } from './domain/projection-name.ts';
+import { LogChanged } from './domain/proof/log-changed.ts';
 import { dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { progressOf } from './processes/dispatch/job-table/figures.ts';
 import { openTransfersOf } from './processes/dispatch/job-table/jobs.ts';
@@ -37,6 +38,8 @@ export const INDEXED = { enable_seqscan: 'off', jit: 'off' };
  */
 const DERIVED = { ...INDEXED, synchronous_commit: 'off', plan_cache_mode: 'force_generic_plan' };
 
+/** The id of a log that was changed, if nothing tells its true one. */
+const UNKNOWN_LOG = 'unknown';
 const LOCK_WITHIN_MS = 10_000;
 
 /** An open installation, which the service and the operator's commands share. */
@@ -67,12 +70,22 @@ export interface Installation {
   close(): Promise<void>;
 }
 
+export interface OpenOptions {
+  /** True for a reader that finds out what was changed: it also opens a log without its first event. */
+  opensChangedLog?: boolean;
+}
+
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
  * the vault and the log. Throws EmbeddedPostgresError, DatabaseUrlError, MigrationError,
- * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, or the driver's error if Postgres is unreachable.
+ * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, LogChanged, or the driver's error if
+ * Postgres is unreachable.
  */
-export async function openInstallation(config: Config, logger: Logger): Promise<Installation> {
+export async function openInstallation(
+  config: Config,
+  logger: Logger,
+  { opensChangedLog = false }: OpenOptions = {},
+): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -102,8 +115,11 @@ export async function openInstallation(config: Config, logger: Logger): Promise<
     const opened = await openStore(config, sql);
     const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
-    const logId = await openLog(store, () => followedLog(sql));
-    await requireEngine(sql, logId, store.engine);
+    const logId = await openLog(store, () => followedLog(sql)).catch(async (error) => {
+      if (!opensChangedLog || !(error instanceof LogChanged)) throw error;
+      return (await followedLog(sql))?.logId ?? UNKNOWN_LOG;
+    });
+    if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());
     const outdated = await prepareReadModels(patient, logId);

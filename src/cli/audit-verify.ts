@@ -48,15 +48,19 @@ export function addVerifyCommand(audit: Command): void {
     .action(async (options: VerifyOptions) => {
       const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
       const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
-      await withInstallation(async (installation) => {
-        const { config, sql } = installation;
-        const store = await openStore(config, sql, { keepsUnreadable: true });
-        try {
-          await verify({ ...installation, store }, checkpoints, options);
-        } finally {
-          await store.close();
-        }
-      });
+      await withInstallation(
+        async (installation) => {
+          const { config, sql } = installation;
+          const store = await openStore(config, sql, { keepsUnreadable: true });
+          try {
+            await verify({ ...installation, store }, checkpoints, options);
+          } finally {
+            await store.close();
+          }
+        },
+        terminal().env,
+        { opensChangedLog: true },
+      );
     });
 }
 

@@ -306,4 +306,29 @@ describeWithPostgres('waybill audit, projections, vault', () => {
         stderr: expect.stringMatching(/^waybill: Cannot fold event .*log-checkpoints, revision 0/),
       });
   });
+
+  it('verifies a log without its first event, which nothing else opens', async () => {
+    await database.sql`delete from log.events where type = 'log.opened'`;
+    const count = () => database.sql`select count(*) from log.events`;
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(
+        /^the log: it does not begin with log\.opened[\s\S]*^the log: no event has position 1: [\s\S]*\d+ faults/m,
+      ),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The log begins with .* log\.opened, was removed/),
+    });
+    await database.sql`delete from log.events`;
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^the log: it has no event: [\s\S]*positions 1 to \d+/),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
+    });
+    expect(await count()).toEqual([{ count: 0n }]);
+  });
 });

@@ -3,7 +3,7 @@ import pino, { type Logger } from 'pino';
 import type { Cause } from '../../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../../config.ts';
 import { newId } from '../../domain/ids.ts';
-import { type Installation, openInstallation } from '../../installation.ts';
+import { type Installation, type OpenOptions, openInstallation } from '../../installation.ts';
 import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
 
@@ -30,9 +30,10 @@ export function createLogger(config: Config): Logger {
 export async function withInstallation<T>(
   work: (installation: Installation) => Promise<T>,
   env = terminal().env,
+  options: OpenOptions = {},
 ): Promise<T> {
   const config = readConfig('error', env);
-  const installation = await openInstallation(config, createLogger(config));
+  const installation = await openInstallation(config, createLogger(config), options);
   try {
     return await work(installation);
   } finally {

@@ -67,6 +67,11 @@ const ID_FIELDS: Record<StreamKind, string | null> = {
   log: null,
 };
 
+/** Returns whether an event is the first one of every log. */
+export function isFirstOfLog({ stream, revision }: Pick<StoredEvent, 'stream' | 'revision'>) {
+  return stream === LOG.stream && revision === 0;
+}
+
 function belongs(type: string, stream: string, revision: number): boolean {
   const { kind } = parseStream(stream);
   if (kind === undefined) return stream === LOG.stream && type === LOG.type && revision === 0;

@@ -32,6 +32,7 @@ import { isRecorded } from '../../projections/retention/removed-transfers.ts';
 import { countShown, shownTransfers } from '../../projections/transfers/shown.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
+import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
 import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
@@ -46,6 +47,7 @@ export interface VerificationDeps {
   /** One that keeps unreadable events. Another one ends the verification there, with LogChanged. */
   store: EventStore;
   sql: Sql;
+  /** As the log says, or as the tables do if the log has lost its first event. */
   logId: string;
   /** False if the tables of the transfers are of another version: the API is then not compared. */
   comparesApi: boolean;
@@ -146,6 +148,15 @@ export async function verifyLog(
   for (const found of contradictions(checkpoints, logId)) await fault(found);
   const from = position === 0n ? null : position;
   const removed = createRemovedLeaves(store, from);
+  let isFirst = from === null;
+
+  async function checkFirst(event: StoredEvent | null): Promise<void> {
+    if (!isFirst) return;
+    isFirst = false;
+    const found = faultOfFirst(event);
+    if (found !== null) await fault(found);
+  }
+
   for await (const batch of readLog(store, { from, batchSize })) {
     /** Transfers that have ended. */
     const ended = new Map<string, CheckedStream>();
@@ -169,6 +180,7 @@ export async function verifyLog(
         if (leaf?.revision === 0) leaving.push(parseStream(leaf.stream).id);
       } else {
         events++;
+        await checkFirst(leaf);
         const checked = verifier.check(leaf);
         for (const problem of checked.problems) await fault(faultIn(leaf, problem));
         if (leaf.stream === RETENTION)
@@ -199,6 +211,8 @@ export async function verifyLog(
     }));
   }
 
+  await checkFirst(null);
+
   async function countNamed(): Promise<number> {
     // If other events are missing, the last removed ones have their places beyond the end.
     const beyond = faults > 0 ? await removed.countFrom(events + retained) : 0;
@@ -208,8 +222,9 @@ export async function verifyLog(
   const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
-  const { reached } = await shownTransfers(sql, []);
+  const { logId: shownLog, reached } = await shownTransfers(sql, []);
   if (deps.comparesApi) {
+    if (shownLog !== null && shownLog !== logId) await fault(otherLog(shownLog, logId));
     const ids = open.map(([name]) => parseStream(name).id);
     const unknown = (await countShown(sql, position, ids)) - endedTransfers;
     for await (const found of faultsBeyondLog(store, reached, unknown)) await fault(found);
@@ -243,6 +258,14 @@ function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generato
     if (next?.size === size && !sameHash(next.root, root))
       yield nowhere('checkpoint', `${source} and ${next.source} sign different logs`);
   }
+}
+
+function otherLog(shown: string, logId: string): Fault {
+  return nowhere(
+    'api',
+    `the API follows the log ${shown}, and this is the log ${logId}: it is another one, or its ` +
+      'log.opened was changed',
+  );
 }
 
 /**

@@ -369,4 +369,36 @@ export const MUTATIONS: Mutation[] = [
     change: 'the id of the log',
     apply: ({ log, set }) => set(log[0] as Draft, { data: { log_id: 'another' } }),
   },
+  {
+    change: 'the type of the first event of the log',
+    apply: ({ log, set }) => set(log[0] as Draft, { type: 'log.closed' }),
+  },
+  {
+    change: 'the first event of the log without its data',
+    apply: ({ log }) => void delete (log[0] as Draft).data.log_id,
+  },
+  {
+    change: 'the first event of the log removed',
+    apply: ({ log, remove }) => remove(log[0] as Draft),
+  },
+  {
+    change: 'the first event of the log removed, positions closed',
+    apply({ log, remove, close }) {
+      remove(log[0] as Draft);
+      close();
+    },
+  },
+  {
+    change: 'the first event of the log moved to its end',
+    apply({ log, remove, close }) {
+      const first = log[0] as Draft;
+      remove(first);
+      log.push(first);
+      close();
+    },
+  },
+  {
+    change: 'all events removed, the head left',
+    apply: ({ log, remove }) => remove(...log),
+  },
 ];
