@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { receipt as receiptSchema } from '../contract/proof.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -9,8 +9,8 @@ import { checkpointNow } from '../processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../projections/proof/receipts.ts';
 import { recordAccess } from './program/access.ts';
 import { EXIT } from './program/exit-codes.ts';
-import { note, print, printFacts, printJson, write } from './program/output.ts';
-import { parseRequest } from './program/parse.ts';
+import { note, print, printFacts, printJson, visible, write } from './program/output.ts';
+import { parseRequest, readJson } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { terminal } from './program/terminal.ts';
 import { readPublicKeys } from './public-keys.ts';
@@ -59,19 +59,9 @@ export function addReceiptCommands(program: Command): void {
     .requiredOption('--key <key>', 'public keys that you trust: a file in PEM, or NAME+ID+BASE64')
     .option('--json', 'one JSON document')
     .action(async (file: string, { key, json }: { key: string; json?: boolean }) => {
-      const receipt = parseReceipt(await readFile(file, 'utf8'));
+      const receipt = parseRequest(receiptSchema, await readJson(file), 'The receipt');
       await show(receipt, await readPublicKeys(key), json);
     });
-}
-
-function parseReceipt(text: string): Receipt {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch (error) {
-    throw new DomainError('invalid_json', `The receipt is not JSON: ${(error as Error).message}`);
-  }
-  return parseRequest(receiptSchema, parsed, 'The receipt');
 }
 
 async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promise<void> {
@@ -80,7 +70,7 @@ async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promis
     terminal().exitCode = EXIT.failed;
     const { otherKey, problems } = verdict;
     if (json) return printJson({ verified: false, problems });
-    for (const problem of problems) await print(problem);
+    for (const problem of problems) await print(visible(problem));
     return print(
       otherKey
         ? 'NOT VERIFIED: verify it with the key that the signature names, if you trust that key. ' +

@@ -268,6 +268,23 @@ describeWithPostgres('proofs without trust', () => {
       await file('else.json', { version: 2 });
       expect(await verify('else.json')).toMatchObject({ code: 2 });
       expect(await verify('receipt.json', 'receipt.json')).toMatchObject({ code: 2 });
+      await writeFile(inFolder('bytes'), Buffer.from('\u001b[31m\u0007\u0000\u0080\n'));
+      const bytes = await verify('bytes');
+      expect([bytes.code, bytes.stderr]).toEqual([
+        2,
+        expect.stringMatching(/^waybill: \S+\/bytes is not JSON.*\n$/),
+      ]);
+      await file('escapes.json', { ...receipt, '\u001b[31mred\u0007': 1 });
+      expect((await verify('escapes.json')).stderr).toContain('  red?: is not a known field');
+    });
+
+    it('are told without the control characters of a forged one', async () => {
+      const leaf = JSON.stringify({ stream: '\u001b[31mred\u0007', revision: 0 });
+      const [first, ...later] = receipt.events;
+      await file('forged.json', { ...receipt, events: [{ ...first, leaf }, ...later] });
+      const forged = inFolder('forged.json');
+      const { stdout } = await cli.run(['receipt', 'verify', forged, '--key', inFolder('key.pem')]);
+      expect(stdout).toContain('event 0: it is of the stream red?\n');
     });
 
     it('hold if any of several keys has signed, as after a rotation', async () => {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { Command } from 'commander';
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './exit-codes.ts';
 import { failureOf } from './failure.ts';
-import { note, watchOutput } from './output.ts';
+import { note, visible, watchOutput } from './output.ts';
 import { runOn, type Terminal, terminal } from './terminal.ts';
 
 const { version } = createRequire(import.meta.url)('../../../package.json') as { version: string };
@@ -46,7 +46,8 @@ export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
       await program.parseAsync(args, { from: 'user' });
     } catch (error) {
       const { exitCode, message } = failureOf(error);
-      if (message !== null) note(`waybill: ${message}`);
+      // It may quote what a file or another system says.
+      if (message !== null) note(`waybill: ${message.split('\n').map(visible).join('\n')}`);
       if (exitCode === EXIT.notFound && running.getOptionValueSource('account') === 'default')
         note(`  Only the account ${running.opts().account} was searched: --account names another.`);
       if (exitCode !== null) terminal().exitCode = exitCode;
