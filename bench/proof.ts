@@ -1,7 +1,8 @@
 import { Pool } from 'undici';
+import { headOfNote } from '../src/domain/proof/checkpoint.ts';
 import type { Installation } from '../src/installation.ts';
 import { checkpointNow } from '../src/processes/proof/checkpoint-now.ts';
-import { readCheckpoint } from '../src/processes/verification/kept-checkpoints.ts';
+import type { KeptCheckpoint } from '../src/processes/verification/kept-checkpoints.ts';
 import { verifyLog } from '../src/processes/verification/verify-log.ts';
 import type { Bench } from './support/bench.ts';
 import { appendHistories, writeHistories } from './support/histories.ts';
@@ -42,9 +43,9 @@ async function foldAndVerify({ options }: Bench, installation: Installation): Pr
   for (const projection of ['transfers', 'proof'] as const)
     paces[`rebuild of ${projection}`] = await rebuildPace(installation, projection, events);
   const { note } = await checkpointNow(installation, CAUSE);
-  const kept = readCheckpoint('bench', note, []);
-  if (kept === null) throw new Error(`not a checkpoint: ${note}`);
-  paces['audit verify'] = await verify(installation, events, kept);
+  const head = headOfNote(note);
+  if (head === null) throw new Error(`not a checkpoint: ${note}`);
+  paces['audit verify'] = await verify(installation, events, { ...head, source: 'bench' });
   printTable(
     `The tree of a log of ${events} events`,
     ['work', 'events/s', 'first tenth', 'last tenth', 'last to first', 'total seconds'],
@@ -64,7 +65,7 @@ async function foldAndVerify({ options }: Bench, installation: Installation): Pr
 async function verify(
   { store, patient, logId }: Installation,
   events: number,
-  checkpoint: NonNullable<ReturnType<typeof readCheckpoint>>,
+  checkpoint: KeptCheckpoint,
 ): Promise<Pace> {
   const meter = createMeter(events);
   const { faults, agreed } = await verifyLog(

@@ -6,7 +6,11 @@ import { replaceFile } from '../adapters/durable-file.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Installation, openStore } from '../installation.ts';
 import type { Fault } from '../processes/verification/fault.ts';
-import { type KeptCheckpoint, readCheckpoint } from '../processes/verification/kept-checkpoints.ts';
+import {
+  type DamagedCheckpoint,
+  type KeptCheckpoint,
+  readCheckpoint,
+} from '../processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../processes/verification/saved-state.ts';
 import { type Verdict, verifyLog } from '../processes/verification/verify-log.ts';
 import { EXIT } from './program/exit-codes.ts';
@@ -21,6 +25,14 @@ const SAVE_EVERY_MS = 15_000;
 const LARGEST_NOTE = 1_048_576;
 /** Files that a message names. */
 const MAX_NAMED = 5;
+
+/** What a file or a folder of checkpoints has. */
+interface KeptFiles {
+  checkpoints: KeptCheckpoint[];
+  damaged: DamagedCheckpoint[];
+}
+
+const NONE: KeptFiles = { checkpoints: [], damaged: [] };
 
 interface VerifyOptions {
   checkpoint?: string;
@@ -47,13 +59,13 @@ export function addVerifyCommand(audit: Command): void {
     .option('--json', 'JSON lines: the faults, then the result')
     .action(async (options: VerifyOptions) => {
       const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
-      const checkpoints = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : [];
+      const kept = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : NONE;
       await withInstallation(
         async (installation) => {
           const { config, sql } = installation;
           const store = await openStore(config, sql, { keepsUnreadable: true });
           try {
-            await verify({ ...installation, store }, checkpoints, options);
+            await verify({ ...installation, store }, kept, options);
           } finally {
             await store.close();
           }
@@ -66,7 +78,7 @@ export function addVerifyCommand(audit: Command): void {
 
 async function verify(
   { store, patient, logId, outdated }: Installation,
-  checkpoints: KeptCheckpoint[],
+  { checkpoints, damaged }: KeptFiles,
   { key, resume, json }: VerifyOptions,
 ): Promise<void> {
   failUntilVerdict();
@@ -83,6 +95,7 @@ async function verify(
     },
     {
       checkpoints,
+      damaged,
       resume: saved === null ? null : readState(saved, run),
       async report(fault) {
         bar?.clear();
@@ -166,10 +179,11 @@ function summary(
 }
 
 /** Reads one checkpoint, or all of a folder. Leaves out its other files, and says so. */
-async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptCheckpoint[]> {
+async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptFiles> {
   const isFolder = (await stat(path)).isDirectory();
   const files = isFolder ? (await readdir(path, { recursive: true })).sort() : [''];
-  const found: KeptCheckpoint[] = [];
+  const checkpoints: KeptCheckpoint[] = [];
+  const damaged: DamagedCheckpoint[] = [];
   const others: string[] = [];
   for (const name of files) {
     const file = join(path, name);
@@ -177,19 +191,25 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptChe
     if (info?.isDirectory()) continue;
     const isSmall = info?.isFile() && info.size <= LARGEST_NOTE;
     const text = isSmall ? await unlessGone(readFile(file, 'utf8')) : null;
-    const checkpoint = text && readCheckpoint(file, text, keys);
-    if (checkpoint) found.push(checkpoint);
-    else others.push(file);
+    const found = text && readCheckpoint(file, text, keys);
+    if (!found) others.push(file);
+    else if ('problem' in found) damaged.push(found);
+    else checkpoints.push(found);
   }
-  if (found.length === 0)
-    throw new DomainError(
-      'validation_failed',
-      `${path} has no checkpoint (a signed note, as \`waybill log checkpoint\` prints it)`,
-    );
+  if (checkpoints.length === 0) throw hasNone(path, damaged);
   // One of them may be a checkpoint that was damaged.
   const named = others.slice(0, MAX_NAMED).join(', ');
   if (named) note(`Skipped files that are no checkpoints (${others.length}): ${named}`);
-  return found.sort((a, b) => a.size - b.size);
+  return { checkpoints: checkpoints.sort((a, b) => a.size - b.size), damaged };
+}
+
+function hasNone(path: string, [first]: DamagedCheckpoint[]): DomainError {
+  return new DomainError(
+    'validation_failed',
+    first
+      ? `${first.source}: ${first.problem}`
+      : `${path} has no checkpoint (a signed note, as \`waybill log checkpoint\` prints it)`,
+  );
 }
 
 /** Returns null if there is no such file, or none any more: a service may write into the folder. */

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -167,10 +167,27 @@ describeWithPostgres('waybill audit, projections, vault', () => {
         agrees_with: { source: join(folder, `${lines.length}.txt`) },
       },
     ]);
+    const otherKey =
+      /1\.txt: the signature of the checkpoint names the key \w{8}, and you gave \w{8}/;
     expect(await cli.run([...verify, '--key', other])).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/1\.txt: no given key signed this checkpoint/),
+      stderr: expect.stringMatching(otherKey),
     });
+    // Damaged ones are faults, and the others are compared.
+    const intact = await readFile(join(folder, '2.txt'), 'utf8');
+    await writeFile(join(folder, '2.txt'), intact.replace('\n2\n', '\n3\n'));
+    await writeFile(join(folder, '4.txt'), intact.slice(0, -40));
+    const both = [...verify, '--key', join(folder, 'log.pem'), '--key', other];
+    const damaged = await cli.run(both);
+    expect(damaged).toMatchObject({ code: 1 });
+    expect(damaged.json()).toMatchObject([
+      {
+        check: 'checkpoint',
+        problem: `${join(folder, '2.txt')}: the key did not sign the checkpoint`,
+      },
+      { check: 'checkpoint', problem: `${join(folder, '4.txt')}: this checkpoint is damaged` },
+      { broken: 2, checkpoints: lines.length - 2, agrees_with: { size: lines.length } },
+    ]);
     await writeFile(other, '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n');
     expect(await cli.run([...verify, '--key', other])).toMatchObject({
       code: 2,

@@ -1,5 +1,6 @@
+import type { KeyObject } from 'node:crypto';
 import { HASH_BYTES, type Hash } from './hash.ts';
-import { parseNote } from './note.ts';
+import { keyIdOf, type Note, parseNote } from './note.ts';
 
 /** The head of a tree: what a checkpoint of https://c2sp.org/tlog-checkpoint says. */
 export interface TreeHead {
@@ -33,4 +34,25 @@ export function parseCheckpoint(text: string): TreeHead | null {
 export function headOfNote(note: string): TreeHead | null {
   const parsed = parseNote(note);
   return parsed && parseCheckpoint(parsed.text);
+}
+
+/**
+ * Says why none of these keys signed a checkpoint: the signature is false, or names a key that the
+ * reader did not give (`otherKey`).
+ */
+export function notSigned(
+  { signatures }: Note,
+  { origin }: TreeHead,
+  publicKeys: KeyObject[],
+): { otherKey: boolean; problem: string } {
+  const named = signatures.filter(({ name }) => name === origin).map(({ keyId }) => keyId);
+  const given = publicKeys.map((key) => keyIdOf(origin, key));
+  if (named.length === 0 || named.some((keyId) => given.includes(keyId)))
+    return { otherKey: false, problem: 'the key did not sign the checkpoint' };
+  return {
+    otherKey: true,
+    problem:
+      `the signature of the checkpoint names the key ${named.join(', ')}, ` +
+      `and you gave ${given.join(', ')}`,
+  };
 }

@@ -3,10 +3,10 @@ import { upcast } from '../events/upcast.ts';
 import { isAfterEvent } from '../transfers/after.ts';
 import { transferDecider } from '../transfers/decider.ts';
 import { endsTransfer, isClosed, type TransferState } from '../transfers/transfer.ts';
-import { parseCheckpoint, type TreeHead } from './checkpoint.ts';
+import { notSigned, parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
 import type { LeafContent } from './leaf.ts';
-import { isSignedBy, keyIdOf, type Note, parseNote } from './note.ts';
+import { isSignedBy, keyIdOf, parseNote } from './note.ts';
 import { rootOfInclusion } from './proofs.ts';
 
 /** Proves all events of an ended transfer, to a reader who has only the public key. */
@@ -49,7 +49,7 @@ export function verifyReceipt(receipt: Receipt, ...publicKeys: KeyObject[]): Rec
     return { ok: false, otherKey: false, problems };
   }
   const signer = publicKeys.find((key) => isSignedBy(note, key));
-  const unsigned = signer ? null : notSigned(note, head.origin, publicKeys);
+  const unsigned = signer ? null : notSigned(note, head, publicKeys);
   const problems: string[] = unsigned ? [unsigned.problem] : [];
   const events: LeafContent[] = [];
   for (const [i, { index, leaf, proof }] of receipt.events.entries()) {
@@ -70,20 +70,6 @@ export function verifyReceipt(receipt: Receipt, ...publicKeys: KeyObject[]): Rec
   const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
   const keyId = keyIdOf(head.origin, signer);
   return { ok: true, head, keyId, events, isClosed: isClosed(state) };
-}
-
-/** Says whether the signature is false, or names a key that the reader did not give. */
-function notSigned({ signatures }: Note, origin: string, publicKeys: KeyObject[]) {
-  const named = signatures.filter(({ name }) => name === origin).map(({ keyId }) => keyId);
-  const given = publicKeys.map((key) => keyIdOf(origin, key));
-  if (named.length === 0 || named.some((keyId) => given.includes(keyId)))
-    return { otherKey: false, problem: 'the key did not sign the checkpoint' };
-  return {
-    otherKey: true,
-    problem:
-      `the signature of the checkpoint names the key ${named.join(', ')}, ` +
-      `and you gave ${given.join(', ')}`,
-  };
 }
 
 function isIn({ size, root }: TreeHead, index: number, leaf: string, proof: string[]): boolean {

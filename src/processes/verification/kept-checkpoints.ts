@@ -1,6 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { DomainError } from '../../domain/errors.ts';
-import { parseCheckpoint, type TreeHead } from '../../domain/proof/checkpoint.ts';
+import { notSigned, parseCheckpoint, type TreeHead } from '../../domain/proof/checkpoint.ts';
 import { isSignedBy, parseNote } from '../../domain/proof/note.ts';
 
 /** A checkpoint that was kept outside the installation. */
@@ -9,19 +8,29 @@ export interface KeptCheckpoint extends TreeHead {
   source: string;
 }
 
+/** A file with a checkpoint that was damaged or forged. */
+export interface DamagedCheckpoint {
+  source: string;
+  problem: string;
+}
+
+/** The start of a checkpoint. Statements of keys have another name, and so have the keys. */
+const BEGINS = /^waybill\/[^/+\s]+(\s|$)/;
+
 /**
- * Returns the checkpoint in a file; null if the file holds none. Throws `validation_failed` for one
- * that none of the keys signed, unless there are no keys.
+ * Returns the checkpoint in a file, or what is wrong with it. Returns null if the file holds none.
+ * Without keys, checks no signature.
  */
 export function readCheckpoint(
   source: string,
   text: string,
   keys: KeyObject[],
-): KeptCheckpoint | null {
+): KeptCheckpoint | DamagedCheckpoint | null {
   const note = parseNote(text);
   const head = note && parseCheckpoint(note.text);
-  if (!note || !head) return null;
+  if (!note || !head)
+    return BEGINS.test(text) ? { source, problem: 'this checkpoint is damaged' } : null;
   if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key)))
-    throw new DomainError('validation_failed', `${source}: no given key signed this checkpoint`);
+    return { source, problem: notSigned(note, head, keys).problem };
   return { ...head, source };
 }

@@ -34,7 +34,7 @@ import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
-import type { KeptCheckpoint } from './kept-checkpoints.ts';
+import type { DamagedCheckpoint, KeptCheckpoint } from './kept-checkpoints.ts';
 import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
@@ -74,6 +74,8 @@ export interface VerificationState {
 export interface VerificationOptions {
   /** In order of their size. */
   checkpoints: KeptCheckpoint[];
+  /** Kept files that were not compared. They are faults. */
+  damaged?: DamagedCheckpoint[];
   /** Null begins with the first event. */
   resume: VerificationState | null;
   report(fault: Fault): Promise<void>;
@@ -98,9 +100,10 @@ export interface Verdict {
 /** Verifies the log up to its current end. Throws what the stores throw. */
 export async function verifyLog(
   deps: VerificationDeps,
-  { checkpoints, resume, report, onProgress, save, batchSize = BATCH }: VerificationOptions,
+  options: VerificationOptions,
 ): Promise<Verdict> {
   const { store, sql, logId } = deps;
+  const { checkpoints, damaged = [], resume, report, onProgress, save } = options;
   const verifier = createChainVerifier(resume ?? undefined);
   let events = resume?.events ?? 0;
   let retained = resume?.retained ?? 0;
@@ -145,7 +148,11 @@ export async function verifyLog(
     }
   }
 
-  for (const found of contradictions(checkpoints, logId)) await fault(found);
+  if (resume === null) {
+    for (const { source, problem } of damaged)
+      await fault(nowhere('checkpoint', `${source}: ${problem}`));
+    for (const found of contradictions(checkpoints, logId)) await fault(found);
+  }
   const from = position === 0n ? null : position;
   const removed = createRemovedLeaves(store, from);
   let isFirst = from === null;
@@ -157,7 +164,7 @@ export async function verifyLog(
     if (found !== null) await fault(found);
   }
 
-  for await (const batch of readLog(store, { from, batchSize })) {
+  for await (const batch of readLog(store, { from, batchSize: options.batchSize ?? BATCH })) {
     /** Transfers that have ended. */
     const ended = new Map<string, CheckedStream>();
     const ends = new Map<string, bigint>();
