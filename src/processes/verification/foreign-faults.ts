@@ -6,20 +6,30 @@ import { type Fault, faultIn } from './fault.ts';
 
 /**
  * Returns a fault for each record that is no event of Waybill. Retention deletes streams, too: these
- * are no faults. Without the table of removed transfers, no deletion is one.
+ * are no faults. `recorded` returns the transfers that records in the log name. It is asked only
+ * if the read model lacks a transfer, because it reads all records.
  */
 export async function foreignFaults(
   { sql, comparesApi }: { sql: Sql; comparesApi: boolean },
   events: StoredEvent[],
+  recorded: () => Promise<ReadonlySet<string>>,
 ): Promise<Fault[]> {
   const foreign = events.filter(({ isForeign }) => isForeign);
-  const ids = foreign.map(({ stream }) => parseStream(stream).id);
-  const records = comparesApi ? await recordPositions(sql, ids) : null;
+  const removals = foreign.filter(isRemoval).map(transferOf);
+  const known = comparesApi ? await recordPositions(sql, removals) : new Map();
+  const inLog = removals.every((id) => known.has(id)) ? known : await recorded();
   return foreign.flatMap((event) => {
-    const { stream, unreadable = '' } = event;
-    const isRemoval = event.type.startsWith('$');
-    if (isRemoval && (records === null || records.has(parseStream(stream).id))) return [];
-    const found = faultIn(event, unreadable);
-    return [isRemoval ? { ...found, revision: null } : found];
+    const found = faultIn(event, event.unreadable ?? '');
+    if (!isRemoval(event)) return [found];
+    const id = transferOf(event);
+    return known.has(id) || inLog.has(id) ? [] : [{ ...found, revision: null }];
   });
+}
+
+function isRemoval({ type }: StoredEvent): boolean {
+  return type.startsWith('$');
+}
+
+function transferOf({ stream }: StoredEvent): string {
+  return parseStream(stream).id;
 }

@@ -9,6 +9,7 @@ import { parseStream, streamName } from '../../domain/events/streams.ts';
 import { type RemovedLeaf, retentionRecords } from '../../domain/retention.ts';
 import { readLeaves } from '../../projections/proof/leaves.ts';
 import { recordPositions } from '../../projections/retention/removed-transfers.ts';
+import { shownTransfers } from '../../projections/transfers/shown.ts';
 import type { CheckedStream } from './chain.ts';
 import { type Fault, faultIn } from './fault.ts';
 
@@ -37,6 +38,28 @@ export async function partlyRemoved(
       );
   }
   return faults;
+}
+
+/**
+ * Returns the fault of a record whose transfers the read model does not know as removed: the API
+ * does not say that they left the log.
+ */
+export async function unknownToApi(sql: Sql, event: StoredEvent): Promise<Fault | null> {
+  const [record] = retentionRecords([event]);
+  const ids = record?.data.transfers.map(({ transfer_id }) => transfer_id) ?? [];
+  const { reached } = await shownTransfers(sql, []);
+  if (ids.length === 0 || reached < event.position) return null;
+  const known = await recordPositions(sql, ids);
+  const unknown = ids.filter((id) => !known.has(id));
+  if (unknown.length === 0) return null;
+  return {
+    ...faultIn(
+      event,
+      `the API does not say that ${unknown.length} of its transfers left the log, such as ` +
+        `${unknown[0]}: \`waybill projections verify transfers\` names them`,
+    ),
+    check: 'api',
+  };
 }
 
 /**

@@ -28,14 +28,14 @@ import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
-import { isRecorded } from '../../projections/retention/removed-transfers.ts';
+import { isRecorded, leavingAfter } from '../../projections/retention/removed-transfers.ts';
 import { countShown, shownTransfers } from '../../projections/transfers/shown.ts';
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import type { DamagedCheckpoint, KeptCheckpoint } from './kept-checkpoints.ts';
-import { misnamed, partlyRemoved, returned } from './retention-faults.ts';
+import { misnamed, partlyRemoved, returned, unknownToApi } from './retention-faults.ts';
 import { compareShown } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
@@ -135,6 +135,12 @@ export async function verifyLog(
     else differsAt = size;
   }
 
+  let inRecords: Promise<ReadonlySet<string>> | null = null;
+  function recorded(): Promise<ReadonlySet<string>> {
+    inRecords ??= leavingAfter(store, 0n).then((ids) => new Set(ids));
+    return inRecords;
+  }
+
   async function compareWithApi(
     folded: ReadonlyMap<string, CheckedStream>,
     ends?: ReadonlyMap<string, bigint>,
@@ -190,8 +196,11 @@ export async function verifyLog(
         await checkFirst(leaf);
         const checked = verifier.check(leaf);
         for (const problem of checked.problems) await fault(faultIn(leaf, problem));
-        if (leaf.stream === RETENTION)
+        if (leaf.stream === RETENTION) {
           for (const found of await partlyRemoved(store, leaf, verifier.open())) await fault(found);
+          const unknown = deps.comparesApi ? await unknownToApi(sql, leaf) : null;
+          if (unknown !== null) await fault(unknown);
+        }
         if (leaf.revision === 0 && isTransfer(leaf.stream)) begun.push(leaf);
         if (isTransfer(leaf.stream)) lastOfTransfers = leaf.position;
         if (checked.ended && isTransfer(leaf.stream)) ended.set(leaf.stream, checked.stream);
@@ -201,7 +210,7 @@ export async function verifyLog(
       tree.append(leaf === null ? named.hash : hashOf(leaf));
       compareRoots(position);
     }
-    for (const found of await foreignFaults(deps, batch.events)) await fault(found);
+    for (const found of await foreignFaults(deps, batch.events, recorded)) await fault(found);
     endedTransfers += ended.size;
     // The API may not know yet.
     if (leaving.length > 0) endedTransfers += (await shownTransfers(sql, leaving)).transfers.size;

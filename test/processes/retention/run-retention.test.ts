@@ -284,6 +284,26 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     );
   });
 
+  it('is verified by its records if the API has lost what left the log', async () => {
+    const { config, sql } = installation;
+    const reader = await openStore(config, sql, { keepsUnreadable: true });
+    await sql`create table public.kept as select * from read.retained_transfers`;
+    await sql`delete from read.retained_transfers`;
+    const { faults } = await verify([before], {}, reader);
+    const records = retentionRecords(await reader.read(RETENTION));
+    expect(faults).toEqual(
+      records.map(({ data }) =>
+        expect.stringContaining(
+          `the API does not say that ${data.transfers.length} of its transfers left the log, ` +
+            `such as ${data.transfers[0]?.transfer_id}: \`waybill projections verify transfers\``,
+        ),
+      ),
+    );
+    await sql`insert into read.retained_transfers select * from public.kept`;
+    expect((await verify([before], {}, reader)).faults).toEqual([]);
+    await reader.close();
+  });
+
   if (!isEmbedded) {
     it('shows a stream that was deleted without a record, and no other', async () => {
       const { config, sql, store } = installation;
