@@ -1,6 +1,13 @@
 import type { KeyObject } from 'node:crypto';
-import { notSigned, parseCheckpoint, type TreeHead } from '../../domain/proof/checkpoint.ts';
+import {
+  notSigned,
+  originOf,
+  parseCheckpoint,
+  type TreeHead,
+} from '../../domain/proof/checkpoint.ts';
+import { sameHash } from '../../domain/proof/hash.ts';
 import { isSignedBy, parseNote } from '../../domain/proof/note.ts';
+import { type Fault, nowhere } from './fault.ts';
 
 /** A checkpoint that was kept outside the installation. */
 export interface KeptCheckpoint extends TreeHead {
@@ -33,4 +40,17 @@ export function readCheckpoint(
   if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key)))
     return { source, problem: notSigned(note, head, keys).problem };
   return { ...head, source };
+}
+
+/** Yields how checkpoints, sorted by size, contradict each other and the name of the log. */
+export function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generator<Fault> {
+  const expected = originOf(logId);
+  for (const { source, origin } of checkpoints)
+    if (origin !== expected)
+      yield nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${expected}`);
+  for (const [i, { source, size, root }] of checkpoints.entries()) {
+    const next = checkpoints[i + 1];
+    if (next?.size === size && !sameHash(next.root, root))
+      yield nowhere('checkpoint', `${source} and ${next.source} sign different logs`);
+  }
 }

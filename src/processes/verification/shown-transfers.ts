@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { toDetail } from '../../contract/transfers/views.ts';
 import { parseStream } from '../../domain/events/streams.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { type ShownTransfer, shownTransfers } from '../../projections/transfers/shown.ts';
 import type { CheckedStream } from './chain.ts';
+import { type Fault, nowhere } from './fault.ts';
 
 /**
  * Compares transfers, folded from the log, with what the API answers of them: the same view of the
@@ -71,4 +73,36 @@ function detailOf(state: Transfer): Record<string, unknown> | null {
   } catch {
     return null;
   }
+}
+
+/**
+ * Yields what the API shows and the log does not have. `reached` is the position up to which the API
+ * shows the log, `unknown` counts transfers that the log does not have.
+ */
+export async function* faultsBeyondLog(
+  store: EventStore,
+  reached: bigint,
+  unknown: number,
+): AsyncGenerator<Fault> {
+  const end = (await store.head()) ?? 0n;
+  if (reached > end)
+    yield nowhere(
+      'api',
+      `the API has shown events up to position ${reached}; the log ends at ${end}`,
+    );
+  if (unknown > 0)
+    yield nowhere(
+      'api',
+      `the API shows ${unknown} transfers that the log does not have: ` +
+        '`waybill projections verify transfers` names them',
+    );
+}
+
+/** Returns the fault of tables that follow another log. */
+export function otherLog(shown: string, logId: string): Fault {
+  return nowhere(
+    'api',
+    `the API follows the log ${shown}, and this is the log ${logId}: it is another one, or its ` +
+      'log.opened was changed',
+  );
 }

@@ -21,7 +21,6 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, RETENTION } from '../../domain/events/streams.ts';
-import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
@@ -34,9 +33,10 @@ import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
-import type { DamagedCheckpoint, KeptCheckpoint } from './kept-checkpoints.ts';
+import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
+import { positionFaults } from './position-faults.ts';
 import { misnamed, partlyRemoved, returned, unknownToApi } from './retention-faults.ts';
-import { compareShown } from './shown-transfers.ts';
+import { compareShown, faultsBeyondLog, otherLog } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
 const BATCH = 5_000;
@@ -261,75 +261,4 @@ export async function verifyLog(
 
 function isTransfer(stream: string): boolean {
   return parseStream(stream).kind === 'transfer';
-}
-
-/** Yields how checkpoints, sorted by size, contradict each other and the name of the log. */
-function* contradictions(checkpoints: KeptCheckpoint[], logId: string): Generator<Fault> {
-  const expected = originOf(logId);
-  for (const { source, origin } of checkpoints)
-    if (origin !== expected)
-      yield nowhere('checkpoint', `${source} is of the log ${origin}, and this is ${expected}`);
-  for (const [i, { source, size, root }] of checkpoints.entries()) {
-    const next = checkpoints[i + 1];
-    if (next?.size === size && !sameHash(next.root, root))
-      yield nowhere('checkpoint', `${source} and ${next.source} sign different logs`);
-  }
-}
-
-function otherLog(shown: string, logId: string): Fault {
-  return nowhere(
-    'api',
-    `the API follows the log ${shown}, and this is the log ${logId}: it is another one, or its ` +
-      'log.opened was changed',
-  );
-}
-
-/**
- * Yields the positions without an event that no record of retention explains. `removed` positions
- * count as left empty by retention. `countNamed` returns how many events the records name there.
- */
-async function* positionFaults(
-  store: EventStore,
-  removed: number,
-  countNamed: () => Promise<number>,
-): AsyncGenerator<Fault> {
-  for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
-    const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
-    yield nowhere(
-      'positions',
-      problem === 'missing'
-        ? `no event has ${which}: what stood there was removed`
-        : `the head of the log hides the events at ${which}`,
-    );
-  }
-  const named = removed > 0 ? await countNamed() : 0;
-  if (removed > named)
-    yield nowhere(
-      'positions',
-      `${removed} positions count as left empty by retention, and its records name only ` +
-        `${named} events there: events were removed without a record`,
-    );
-}
-
-/**
- * Yields what the API shows and the log does not have. `reached` is the position up to which the API
- * shows the log, `unknown` counts transfers that the log does not have.
- */
-async function* faultsBeyondLog(
-  store: EventStore,
-  reached: bigint,
-  unknown: number,
-): AsyncGenerator<Fault> {
-  const end = (await store.head()) ?? 0n;
-  if (reached > end)
-    yield nowhere(
-      'api',
-      `the API has shown events up to position ${reached}; the log ends at ${end}`,
-    );
-  if (unknown > 0)
-    yield nowhere(
-      'api',
-      `the API shows ${unknown} transfers that the log does not have: ` +
-        '`waybill projections verify transfers` names them',
-    );
 }

@@ -1,0 +1,29 @@
+import type { EventStore } from '../../adapters/event-store/port.ts';
+import { type Fault, nowhere } from './fault.ts';
+
+/**
+ * Yields the positions without an event that no record of retention explains. `removed` positions
+ * count as left empty by retention. `countNamed` returns how many events the records name there.
+ */
+export async function* positionFaults(
+  store: EventStore,
+  removed: number,
+  countNamed: () => Promise<number>,
+): AsyncGenerator<Fault> {
+  for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
+    const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
+    yield nowhere(
+      'positions',
+      problem === 'missing'
+        ? `no event has ${which}: what stood there was removed`
+        : `the head of the log hides the events at ${which}`,
+    );
+  }
+  const named = removed > 0 ? await countNamed() : 0;
+  if (removed > named)
+    yield nowhere(
+      'positions',
+      `${removed} positions count as left empty by retention, and its records name only ` +
+        `${named} events there: events were removed without a record`,
+    );
+}
