@@ -54,7 +54,7 @@ export async function openLog(
 async function readLogId(store: EventStore): Promise<string | null> {
   const [first] = await store.read(STREAM);
   if (first === undefined) return null;
-  const { log_id } = first.data as { log_id?: unknown };
+  const { log_id } = (first.data ?? {}) as { log_id?: unknown };
   if (first.type !== 'log.opened' || typeof log_id !== 'string') {
     throw new LogChanged(
       `The stream "${STREAM}" starts with ${first.type} ${first.id}, not with log.opened and an ` +

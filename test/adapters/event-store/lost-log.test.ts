@@ -1,6 +1,7 @@
 import { afterEach, expect, it, onTestFinished } from 'vitest';
 import { ensureSigningKey } from '../../../src/commands/log.ts';
 import { type Config, parseConfig } from '../../../src/config.ts';
+import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { LogChanged } from '../../../src/domain/proof/log-changed.ts';
 import { openInstallation } from '../../../src/installation.ts';
 import {
@@ -63,6 +64,18 @@ describeWithPostgres('a log that has lost its events', () => {
     await tampered.installation.sql`delete from work.log_engines`;
     await expect(openAgain()).rejects.toThrow(/^The log begins with log-keys revision 0 /);
     expect(await countEvents()).toBe(events.length);
+  });
+
+  it('is not opened if its first event says nothing', async () => {
+    tampered = await openEmbedded();
+    const [first] = await tampered.installation.store.read('log');
+    await tampered.replaceLog([{ ...first, data: null } as unknown as StoredEvent], 1n);
+    await expect(openAgain()).rejects.toThrow(LogChanged);
+    const verifying = { opensChangedLog: true };
+    const { config, logger, logId } = tampered.installation;
+    const opened = await openInstallation(config, logger, verifying);
+    onTestFinished(() => opened.close());
+    expect(opened.logId).toBe(logId);
   });
 
   it('is not searched in Postgres if it is in an EventStoreDB', async () => {
