@@ -1,5 +1,6 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { createSemaphore } from '../../concurrency/semaphore.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, streamName } from '../../domain/events/streams.ts';
 import { upcast } from '../../domain/events/upcast.ts';
@@ -16,6 +17,8 @@ import { withoutCleanups } from '../dispatch/cleanups.ts';
 
 /** Transfers that one query returns. Their events are in memory together. */
 const BATCH = 500;
+/** Streams that are read at a time. An EventStoreDB must answer each read within three seconds. */
+const READS_AT_ONCE = 16;
 
 export interface Choice {
   /** Only transfers that ended before this time. */
@@ -41,12 +44,15 @@ export async function* choose(
   { endedBefore, accountId }: Choice,
   size: number,
 ): AsyncGenerator<Chosen> {
+  const reads = createSemaphore(READS_AT_ONCE);
   for (let after = ''; ; ) {
     const ids = await removableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
     if (ids.length === 0) return;
     after = ids.at(-1) as string;
     const free = await withoutCleanups(sql, ids);
-    const streams = await Promise.all(free.map((id) => store.read(streamName('transfer', id))));
+    const streams = await Promise.all(
+      free.map((id) => reads.run(() => store.read(streamName('transfer', id)))),
+    );
     const ended = streams.filter((events) => endedBy(events, endedBefore));
     const leaves = ended.flat().map((event) => ({ event, hash: hashOfLeaf(event) }));
     const indexes = await findLeaves(sql, LIVE_SCHEMA, leaves);

@@ -350,6 +350,21 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(await shown()).toEqual([log.open]);
   }
 
+  it('reads few transfers at a time, because a store must answer each read in time', async () => {
+    const { store } = installation;
+    await submitEnded(Array.from({ length: 40 }, (_, i) => `file-${i}`));
+    let open = 0;
+    let most = 0;
+    const read: EventStore['read'] = async (...given) => {
+      most = Math.max(most, ++open);
+      return store.read(...given).finally(() => open--);
+    };
+    const deps = { ...installation, store: { ...store, read } };
+    expect(await run({}, deps)).toMatchObject({ transfers: 40 });
+    expect(most).toBeLessThanOrEqual(16);
+    expect(await shown()).toEqual([log.open]);
+  });
+
   it('completes no record that the read model does not show yet', async () => {
     const transfers = await submitEnded(['a', 'b']);
     await record(transfers.slice(0, 1));
