@@ -4,7 +4,9 @@
  *
  * Before its first checkpoint, a sink shows the largest that it has. If the log does not have it,
  * an older copy of the log was restored, or the log was changed. Tables that were restored together
- * with the log cannot show that. The sink then gets nothing more, so that it keeps one history.
+ * with the log cannot show that. The sink then gets nothing more, so that it keeps one history. The
+ * sink is asked again if the log loses the checkpoint that it took: a copy may be restored, or an
+ * older standby take over, while this process runs.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -15,7 +17,11 @@ import type { CommandDeps } from '../../commands/deps.ts';
 import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
 import { proveConsistency } from '../../projections/proof/consistency.ts';
-import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
+import {
+  latestCheckpoint,
+  measureTree,
+  type SignedCheckpoint,
+} from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { inOneProcess } from '../in-one-process.ts';
@@ -79,24 +85,29 @@ async function feed(
 ): Promise<void> {
   const { sql, logger } = deps;
   let isCompared = false;
-  /** Of the last checkpoint that it has taken. */
-  let revision = -1;
+  /** The last checkpoint that it has taken. */
+  let taken: SignedCheckpoint | null = null;
   let size: number | null = null;
   let failures = 0;
   while (!stop.aborted) {
     let pause = lookMs;
     try {
+      const latest = await latestCheckpoint(sql).catch(() => undefined);
+      if (latest !== undefined && taken !== null && hasLost(taken, latest)) {
+        isCompared = false;
+        taken = null;
+      }
       const comparison: Comparison = isCompared ? 'done' : await compareNewest(deps, sink);
       isCompared = comparison === 'done';
-      const latest = comparison === 'later' ? null : await latestCheckpoint(sql).catch(() => null);
-      if (latest !== null && latest.revision > revision) {
+      if (latest && comparison !== 'later' && latest.revision > (taken?.revision ?? -1)) {
         const checkpoint = latest;
         await sink.keep(checkpoint, (from) => proveConsistency(sql, from, checkpoint));
         // A sink that takes checkpoints may be unable to list them: half a million a year.
         if (!isCompared)
           logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
         isCompared = true;
-        ({ revision, size } = latest);
+        taken = latest;
+        size = latest.size;
         failures = 0;
         report({ state: 'keeping', size, failing: 'no' });
         await saveTaken(sql, url, checkpoint.size).catch(() => undefined);
@@ -126,6 +137,11 @@ async function feed(
     }
     await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
   }
+}
+
+/** Returns whether a log that ends with `latest` has lost a checkpoint that it had. */
+function hasLost(known: SignedCheckpoint, latest: SignedCheckpoint | null): boolean {
+  return (latest?.revision ?? -1) <= known.revision && latest?.note !== known.note;
 }
 
 type Comparison = 'done' | 'later' | 'unknown';

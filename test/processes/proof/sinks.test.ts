@@ -13,6 +13,7 @@ import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
@@ -180,6 +181,28 @@ describeWithPostgres('the sinks of checkpoints', () => {
       await eventually(() => statuses).toEqual([keeps(size)]);
     });
     await rm(silent, { recursive: true });
+  });
+
+  it('are asked again if an older copy replaces log and tables meanwhile', async () => {
+    const own = await mkdtemp(join(tmpdir(), 'waybill-sink-'));
+    await sign();
+    const { sql } = installation;
+    await sql`create table public.copy as select * from log.events`;
+    await whileRunning([pathToFileURL(own).href], async (statuses) => {
+      const lost = await sign();
+      await eventually(() => statuses).toEqual([keeps(lost.size)]);
+      await sql.begin(async (tx) => {
+        await tx`alter table log.events disable trigger user`;
+        await tx`delete from log.events`;
+        await tx`insert into log.events select * from public.copy`;
+        await tx`update log.head set position = (select max(position) from log.events)`;
+        await tx`alter table log.events enable trigger user`;
+      });
+      await rebuildProjection(installation, 'proof', () => undefined);
+      await eventually(() => statuses[0]?.failing).toBe('refuses');
+    });
+    await sql`drop table public.copy`;
+    await rm(own, { recursive: true });
   });
 
   it('say so if they hold what contradicts the log', async () => {
