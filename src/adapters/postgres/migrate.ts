@@ -48,7 +48,26 @@ export async function migrate(
     applied.push(name);
   }
   await installFunctions(sql, functions, lock);
+  await requireTriggers(sql);
   return applied;
+}
+
+/**
+ * A restore creates the triggers last. Without them nothing keeps the log from being changed, and
+ * indexes that keep a row from being written twice may be missing too.
+ */
+async function requireTriggers(sql: Sql): Promise<void> {
+  const [lacking] = await sql<{ table: string }[]>`
+    select log.name as table from (values ('log.events'), ('log.removed')) as log (name)
+     where to_regclass(log.name) is not null and not exists (
+       select from pg_trigger
+        where tgrelid = to_regclass(log.name) and tgname = 'append_only' and tgenabled <> 'D')`;
+  if (lacking)
+    throw new MigrationError(
+      `The table ${lacking.table} lacks the trigger that protects it: this database was not ` +
+        'restored to the end. Drop it, restore the back-up into an empty database, and look for ' +
+        'errors of the restore.',
+    );
 }
 
 function lock(tx: Transaction): PromiseLike<unknown> {

@@ -70,6 +70,11 @@ describeWithPostgres('migrate', () => {
     await expect(run()).rejects.toThrow(/newer version of Waybill \(002_newer\.sql/);
   });
 
+  it('rejects a database whose restore did not come to the triggers', async () => {
+    await database.sql`drop trigger append_only on log.events`;
+    await expect(run()).rejects.toThrow(/log\.events lacks the trigger.*not restored to the end/);
+  });
+
   it('applies each file once when several processes start together', async () => {
     await file('001_things.sql', 'create table things (id integer)');
     await file('002_row.sql', 'insert into things values (1)');
