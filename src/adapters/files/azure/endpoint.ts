@@ -1,5 +1,6 @@
 import type { AzureSettings } from '../../../domain/protocols/azure.ts';
 import { abortError } from '../abort.ts';
+import { createFolderEntries } from '../folder-entries.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import { reach, tunnelOf } from '../http/tunnel.ts';
@@ -86,15 +87,15 @@ async function listFolder(
   abortSignal: AbortSignal,
 ): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
-  const entries: FileEntry[] = [];
+  const entries = createFolderEntries<FileEntry>(path || container.containerName);
   for await (const item of container.listBlobsByHierarchy('/', { prefix, abortSignal })) {
     const name = item.name.slice(prefix.length).replace(/\/$/, '');
     if (item.kind === 'prefix')
-      entries.push({ name, type: 'directory', size: null, modified_at: null });
+      entries.add(name, { name, type: 'directory', size: null, modified_at: null });
     // Some tools store a folder as an empty blob whose name ends in a slash.
     else if (name !== '') {
       const { contentLength = null, lastModified, etag } = item.properties;
-      entries.push({
+      entries.add(name, {
         name,
         type: 'file',
         size: contentLength,
@@ -103,5 +104,5 @@ async function listFolder(
       });
     }
   }
-  return entries;
+  return entries.all;
 }

@@ -1,11 +1,9 @@
 import { type FileInfo, parseList } from 'basic-ftp';
+import { MAX_LISTING_BYTES } from '../folder-entries.ts';
 import type { FileEntry } from '../port.ts';
 import type { Connection } from './connection.ts';
 import { fileError, nullIfRefused } from './errors.ts';
 import type { Pool } from './pool.ts';
-
-// About half a million names. A longer listing is rejected, because it is held in memory.
-const MAX_LISTING_BYTES = 64 << 20;
 
 /**
  * Returns all entries of a folder. Times are null if the server has no MLSD: times of LIST lack a

@@ -1,7 +1,7 @@
 import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import type { Socket } from 'node:net';
-import { pipeline, Readable } from 'node:stream';
+import { pipeline, Readable, Transform } from 'node:stream';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
@@ -62,6 +62,9 @@ export interface HttpOptions {
   /** Connects through a proxy; null to dial the server. Throws FileError. */
   tunnel: Tunnel | null;
 }
+
+/** The longest answer that is no part of a file: a list of 5,000 blobs with their metadata. */
+const MAX_ANSWER_BYTES = 64 << 20;
 
 /** Keeps connections to one server alive, at most `maxConnections`. Further requests wait. */
 export function createHttp(options: HttpOptions): Http {
@@ -196,7 +199,7 @@ export function createHttp(options: HttpOptions): Http {
           response: {
             statusCode: answer.statusCode as number,
             headers: flat(answer.headers),
-            body: answer,
+            body: limited(answer),
           },
         });
       });
@@ -252,6 +255,25 @@ function write(outgoing: ClientRequest, body: unknown, sent: SentBytes | undefin
   if (sent) pipeline(sent.count(body as Uint8Array | Readable), outgoing, () => {});
   else if (body instanceof Readable) pipeline(body, outgoing, () => {});
   else outgoing.end(body as Buffer | string | undefined);
+}
+
+/**
+ * Returns the body of an answer. Anything but a part of a file is read into memory as a whole, so a
+ * server must not send it without an end.
+ */
+function limited(answer: IncomingMessage): Readable {
+  const { statusCode, headers } = answer;
+  const length = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY);
+  if (statusCode === 206 || length <= MAX_ANSWER_BYTES) return answer;
+  let left = MAX_ANSWER_BYTES;
+  const limit = new Transform({
+    transform(chunk: Buffer, _, done) {
+      left -= chunk.length;
+      if (left >= 0) done(null, chunk);
+      else done(new FileError('connection_failed', 'transfer', 'The answer is too long'));
+    },
+  });
+  return pipeline(answer, limit, () => {});
 }
 
 /** Returns the path and query. A key is not normalized: `.` and `//` are part of its name. */

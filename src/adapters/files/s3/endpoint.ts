@@ -1,6 +1,7 @@
 import { DeleteObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
+import { createFolderEntries } from '../folder-entries.ts';
 import { OtherService } from '../http/other-service.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
@@ -79,7 +80,7 @@ async function listFolder(
   signal: AbortSignal,
 ): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
-  const entries: FileEntry[] = [];
+  const entries = createFolderEntries<FileEntry>(path || settings.bucket);
   const input = { Bucket: settings.bucket, Prefix: prefix, Delimiter: '/' };
   for await (const page of paginateListObjectsV2({ client: s3 }, input, { abortSignal: signal })) {
     const { CommonPrefixes = [], Contents = [], Name, IsTruncated, MaxKeys } = page;
@@ -87,18 +88,15 @@ async function listFolder(
     if (Name === undefined && IsTruncated === undefined && MaxKeys === undefined)
       throw new OtherService('an S3 service', url(), 'no list of objects');
     for (const { Prefix = '' } of CommonPrefixes) {
-      entries.push({
-        name: Prefix.slice(prefix.length, -1),
-        type: 'directory',
-        size: null,
-        modified_at: null,
-      });
+      const name = Prefix.slice(prefix.length, -1);
+      entries.add(name, { name, type: 'directory', size: null, modified_at: null });
     }
     for (const { Key = '', Size = null, LastModified, ETag } of Contents) {
       // Some tools store a folder as an empty object whose key ends in a slash.
       if (Key === prefix) continue;
-      entries.push({
-        name: Key.slice(prefix.length),
+      const name = Key.slice(prefix.length);
+      entries.add(name, {
+        name,
         type: 'file',
         size: Size,
         modified_at: LastModified?.toISOString() ?? null,
@@ -106,5 +104,5 @@ async function listFolder(
       });
     }
   }
-  return entries;
+  return entries.all;
 }

@@ -3,6 +3,7 @@ import { FileError, type FileStep, type Side } from '../port.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
+export const SSH_FX_EOF = 1;
 export const SSH_FX_NO_SUCH_FILE = 2;
 export const SSH_FX_PERMISSION_DENIED = 3;
 export const SSH_FX_FAILURE = 4;

@@ -1,9 +1,12 @@
 import { join } from 'node:path/posix';
 import type { Attributes, FileEntryWithStats } from 'ssh2';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import { createFolderEntries } from '../folder-entries.ts';
 import type { FileEntry } from '../port.ts';
 import type { Connection } from './connection.ts';
+import { hasStatus, SSH_FX_EOF } from './errors.ts';
 import { type FileType, typeIn, typeOf } from './file-type.ts';
+import { closeHandle } from './handles.ts';
 
 const BY_LETTER: Record<string, FileType> = { '-': 'file', d: 'directory', l: 'other' };
 /** Parallel requests for the types of entries. */
@@ -11,9 +14,7 @@ const TYPES_AT_ONCE = 16;
 
 /** Returns all entries of a folder. A link is of type `other`. Throws the server's refusal. */
 export async function list(connection: Connection, path: string): Promise<FileEntry[]> {
-  const entries = await connection.request<FileEntryWithStats[]>((sftp, done) =>
-    sftp.readdir(path, done),
-  );
+  const entries = await readFolder(connection, path);
   const requests = createSemaphore(TYPES_AT_ONCE);
   return Promise.all(
     entries.map(async (entry) => {
@@ -29,6 +30,36 @@ export async function list(connection: Connection, path: string): Promise<FileEn
       };
     }),
   );
+}
+
+async function readFolder(connection: Connection, path: string): Promise<FileEntryWithStats[]> {
+  const handle = await connection.request<Buffer>((sftp, done) => sftp.opendir(path, done));
+  const entries = createFolderEntries<FileEntryWithStats>(path);
+  try {
+    for (;;) {
+      const some = await readSome(connection, handle);
+      if (some === null) break;
+      for (const entry of some) entries.add(entry.filename, entry);
+    }
+  } catch (error) {
+    await closeHandle(connection, handle).catch(() => {});
+    throw error;
+  }
+  await closeHandle(connection, handle);
+  return entries.all;
+}
+
+/** Returns the entries of the server's next answer. Null after the last one. */
+async function readSome(
+  connection: Connection,
+  handle: Buffer,
+): Promise<FileEntryWithStats[] | null> {
+  try {
+    return await connection.request((sftp, done) => sftp.readdir(handle, done));
+  } catch (error) {
+    if (hasStatus(error, SSH_FX_EOF)) return null;
+    throw error;
+  }
 }
 
 /**

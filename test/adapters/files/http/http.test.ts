@@ -96,3 +96,14 @@ test.skipIf(!HAS_IPV6)(
     expect([target.filled, target.bytes.toString()]).toEqual([7, 'content']);
   },
 );
+
+test('an answer that never ends is rejected', async () => {
+  const put = await connected((_, response) => {
+    const more = () => void (response.destroyed || response.write(Buffer.alloc(1 << 20), more));
+    more();
+  });
+  await expect(put('/endless')).rejects.toMatchObject({
+    code: 'connection_failed',
+    message: 'The answer is too long',
+  });
+});

@@ -15,7 +15,7 @@ afterEach(async () => {
   await server.stop();
 });
 
-async function listed(entries: ListedEntry[]) {
+async function listed(entries: ListedEntry[] | { endless: ListedEntry }) {
   server = await startSshSignInServer('password', 'right', entries);
   endpoint = createSftpEndpoint({
     settings: {
@@ -64,4 +64,13 @@ test('an entry without size and time has neither', async () => {
     { name: 'known', ...FILE, modified_at: '1970-01-01T00:00:01.000Z' },
     { name: 'unknown', type: 'file', size: null, modified_at: null },
   ]);
+});
+
+test('a listing that never ends is rejected', async () => {
+  const attrs = { mode: 0o100644, size: 5, atime: 1, mtime: 1 };
+  const endless = { filename: 'a'.repeat(200_000), longname: '', attrs };
+  await expect(listed({ endless })).rejects.toMatchObject({
+    code: 'connection_failed',
+    message: '/in: the listing is too long',
+  });
 });

@@ -26,8 +26,8 @@ export interface SshSignInServer {
 /** An entry of a listing, with the attributes that the server sends. */
 export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
 
-/** The entries of a folder, or how a server refuses to list it. */
-type Listing = ListedEntry[] | 'FAILURE' | 'PERMISSION_DENIED';
+/** The entries of a folder, the one that comes again and again, or how a server refuses to list it. */
+type Listing = ListedEntry[] | { endless: ListedEntry } | 'FAILURE' | 'PERMISSION_DENIED';
 
 /**
  * An SSH server in this process that accepts one password by one method and records every attempt.
@@ -101,7 +101,8 @@ function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
     sftp.handle(id, Buffer.from('folder'));
   });
   sftp.on('READDIR', (id) => {
-    if (!Array.isArray(listing)) return sftp.status(id, STATUS_CODE[listing]);
+    if (typeof listing === 'string') return sftp.status(id, STATUS_CODE[listing]);
+    if ('endless' in listing) return sftp.name(id, [listing.endless as FileEntry]);
     if (left.length === 0) return sftp.status(id, STATUS_CODE.EOF);
     sftp.name(id, left as FileEntry[]);
     left = [];
