@@ -51,7 +51,7 @@ import {
 } from './requests/protocol.ts';
 import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
 import type { OperatorRoutesDeps } from './route-deps.ts';
-import { registerCookies } from './session/cookie.ts';
+import { isHttps, registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
@@ -64,6 +64,8 @@ import { webhookRoutes } from './webhooks/routes.ts';
 
 /** Time for a whole request to arrive. */
 const REQUEST_TIMEOUT_MS = 30_000;
+/** How long browsers use https only. */
+const HTTPS_ONLY = 'max-age=31536000';
 /** How often connections are checked for requests that took longer. */
 const TIMEOUT_CHECK_MS = 1_000;
 
@@ -131,7 +133,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     reply: FastifyReply,
   ): Promise<void> {
     clientErrors.watch(reply.raw);
-    setCommonHeaders(request, reply);
+    setCommonHeaders(request, reply, deps.config);
     // Fastify runs no hooks for these errors.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
     const rejection = isApi(request)
@@ -160,7 +162,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.decorateRequest('keyRow', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
-    setCommonHeaders(request, reply);
+    setCommonHeaders(request, reply, deps.config);
   });
   app.addHook('onClose', () => access.close());
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
@@ -238,12 +240,17 @@ function operatorRoutes(deps: OperatorRoutesDeps): FastifyPluginAsync {
   };
 }
 
-function setCommonHeaders(request: FastifyRequest, reply: FastifyReply): void {
+function setCommonHeaders(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { publicUrl }: HttpServerDeps['config'],
+): void {
   void reply.headers({
     'x-request-id': request.id,
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
   });
+  if (isHttps(publicUrl)) void reply.header('strict-transport-security', HTTPS_ONLY);
   if (isApi(request))
     void reply.headers({
       'cache-control': 'no-store',

@@ -77,6 +77,19 @@ describeWithPostgres('a console session', () => {
     expect(signedOut.headers.get('set-cookie')).toMatch(/Max-Age=0.*; Secure/);
   });
 
+  test('stays on https if the public URL is https', async () => {
+    const { config } = api.installation;
+    const server = await api.startServer({
+      config: { ...config, publicUrl: 'https://waybill.example.com' },
+    });
+    const httpsOnly = async (asked: typeof api.ask, path: string) =>
+      (await asked('GET', path, { key: null })).headers.get('strict-transport-security');
+    for (const path of ['/console', '/v1/transfers', '/%', '/health/live']) {
+      expect(await httpsOnly(server.ask, path)).toBe('max-age=31536000');
+      expect(await httpsOnly(api.ask, path)).toBeNull();
+    }
+  });
+
   test.each<[string, (keys: { unknown: string; id: string }) => string, number, string]>([
     ['a text that is not a key', () => 'open sesame', 401, 'api_key_malformed'],
     ['an unknown key', ({ unknown }) => unknown, 401, 'api_key_invalid'],

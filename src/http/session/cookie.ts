@@ -14,8 +14,13 @@ const ATTRIBUTES: CookieSerializeOptions = { path: '/', httpOnly: true, sameSite
  * proxy that is not trusted hides that the browser used TLS.
  */
 export function registerCookies(app: FastifyInstance, publicUrl: string | null): void {
-  const secure = publicUrl?.startsWith('https:') || 'auto';
+  const secure = isHttps(publicUrl) || 'auto';
   void app.register(cookie, { hook: false, parseOptions: { secure } });
+}
+
+/** Returns true if browsers must use TLS. */
+export function isHttps(publicUrl: string | null): boolean {
+  return publicUrl?.startsWith('https:') ?? false;
 }
 
 /** The provider sends the browser back from its own site. So this cookie must be lax. */
