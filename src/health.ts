@@ -36,7 +36,10 @@ export function createHealth({
 }): Health {
   const consumers = new Map<string, ConsumerStatus | SignerStatus | SinkStatus>();
 
-  async function ready() {
+  /** The checks under way. No key is needed to ask, so a flood of requests must share them. */
+  let checking: ReturnType<typeof check> | null = null;
+
+  async function check() {
     const checks: Record<string, Check> = {
       database: await answers(sql`select 1`),
       event_store: await answers(store.head()),
@@ -47,7 +50,12 @@ export function createHealth({
   }
 
   return {
-    ready,
+    ready() {
+      checking ??= check().finally(() => {
+        checking = null;
+      });
+      return checking;
+    },
     report: (consumer) => (status) => {
       consumers.set(consumer, status);
     },

@@ -229,7 +229,7 @@ function operatorRoutes(deps: OperatorRoutesDeps): FastifyPluginAsync {
     const closing = new AbortController();
     // Before the server waits for running requests: event streams would never end.
     app.addHook('preClose', async () => closing.abort());
-    const live = { ...deps, closing: closing.signal };
+    const live = { ...deps, closing: closing.signal, openStreams: new Map() };
     await app.register(endpointRoutes(deps));
     await app.register(endpointServerRoutes(deps));
     await app.register(keyRoutes(deps));

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { DomainError } from '../domain/errors.ts';
 import { clientOf } from './auth/authenticate.ts';
 import { stillValid } from './auth/still-valid.ts';
 
@@ -9,9 +10,21 @@ import { stillValid } from './auth/still-valid.ts';
  * checks the client's access about this often.
  */
 const HEARTBEAT_MS = 15_000;
+/**
+ * Streams of one key or person in this process, at most. The rate limit counts the start of a
+ * stream, and a stream lasts: without this limit, one client could open all that a process can hold.
+ */
+const MAX_STREAMS = 500;
+const RETRY_SECONDS = 60;
+
+/** The open streams of this process, by the actor that follows them. */
+export type OpenStreams = Map<string, number>;
 
 export interface EventStreamDeps {
   sql: Sql;
+  openStreams: OpenStreams;
+  /** 500 by default. */
+  maxStreams?: number | undefined;
   /** Aborts when the service stops. */
   closing: AbortSignal;
   /** 15 s by default. */
@@ -24,15 +37,17 @@ export type ServerEvent = { event: string; data: unknown } | null;
 /**
  * Answers with server-sent events until the source ends, the client disconnects, the service
  * closes, or the key or session becomes invalid. An error before the first event is answered as a
- * problem.
+ * problem. Throws `rate_limited` if the client has too many streams.
  */
 export async function sendEvents(
-  { sql, closing, heartbeatMs = HEARTBEAT_MS }: EventStreamDeps,
+  deps: EventStreamDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   source: (signal: AbortSignal, quietMs: number) => AsyncGenerator<ServerEvent>,
 ): Promise<FastifyReply> {
+  const { sql, closing, heartbeatMs = HEARTBEAT_MS } = deps;
   const left = new AbortController();
+  count(deps, request, reply);
   reply.raw.once('close', () => left.abort());
   const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
   const first = await events.next();
@@ -45,6 +60,31 @@ export async function sendEvents(
     .header('x-accel-buffering', 'no')
     .type('text/event-stream; charset=utf-8')
     .send(body);
+}
+
+/** Counts a stream until its connection closes. */
+function count(
+  { openStreams, maxStreams = MAX_STREAMS }: EventStreamDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const { actor } = clientOf(request);
+  const open = openStreams.get(actor) ?? 0;
+  if (open >= maxStreams) {
+    void reply.header('retry-after', String(RETRY_SECONDS));
+    throw new DomainError(
+      'rate_limited',
+      `${open} event streams are open, and no more are allowed: close those that you do not read`,
+    );
+  }
+  // The client has left already.
+  if (reply.raw.destroyed) return;
+  openStreams.set(actor, open + 1);
+  reply.raw.once('close', () => {
+    const others = (openStreams.get(actor) ?? 1) - 1;
+    if (others > 0) openStreams.set(actor, others);
+    else openStreams.delete(actor);
+  });
 }
 
 async function* frames(

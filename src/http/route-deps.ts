@@ -19,5 +19,7 @@ export interface OperatorRoutesDeps extends RoutesDeps {
   health: Health;
   /** Interval of the heartbeats of a quiet event stream. */
   heartbeatMs?: number | undefined;
+  /** Event streams that a client may have open in this process. */
+  maxStreams?: number | undefined;
   config: Pick<Config, 'allowUnlimitedKeys' | 'checkpointSinks' | 'oidc' | 'publicUrl'>;
 }

@@ -229,6 +229,26 @@ describeWithPostgres('transfers under administration', () => {
     await until('the end of the stream', () => ended);
   });
 
+  test('can be watched by a client over a limited number of streams', async () => {
+    const server = await api.startServer({ maxStreams: 2 });
+    const { key } = await api.createKey(['observe']);
+    const watch = () => follow<Live>(server.url + live, key);
+    const streams = [await watch(), await watch()];
+    const refused = await server.ask('GET', live, { key });
+    expect(refused).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
+    expect(refused.headers.get('retry-after')).toBe('60');
+    const others = await follow<Live>(server.url + live, admin);
+    streams.pop()?.leave();
+    await until('the end of a stream', async () => {
+      const response = await fetch(server.url + live, {
+        headers: { authorization: `Bearer ${key}` },
+      });
+      await response.body?.cancel();
+      return response.status === 200;
+    });
+    for (const { leave } of [...streams, others]) leave();
+  });
+
   test('are aborted while in progress, of any account, and otherwise not', async () => {
     const id = await create('aborted.bin');
     const abort = (key = admin, headers = {}) =>
