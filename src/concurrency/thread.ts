@@ -37,6 +37,8 @@ interface Sending {
 }
 
 export interface ThreadOptions extends Sending, WorkerOptions {
+  /** True to let the process end without `close`. A call under way keeps it. */
+  background?: boolean;
   /** Returns the error of calls that the end of the thread leaves without an answer. */
   lost(cause: Error): Error;
   /** Restores an error that the thread's `describe` made. */
@@ -68,7 +70,7 @@ interface Pending {
 /** Creates a thread that runs a module. The module calls `answerCalls`. */
 export function createThread<F extends Functions<F>>(
   module: URL,
-  { gather, lost, revive, ...options }: ThreadOptions,
+  { gather, lost, revive, background = false, ...options }: ThreadOptions,
 ): Thread<F> {
   let current: { run: ThreadRun<F>; worker: Worker } | null = null;
   let lastCall = 0;
@@ -78,6 +80,12 @@ export function createThread<F extends Functions<F>>(
     const send = createSender<ToThread>((messages) => worker.postMessage(messages), gather);
     const pending = new Map<number, Pending>();
     let ended: Error | null = null;
+    const whileCalled = () => {
+      if (!background) return;
+      if (pending.size > 0) worker.ref();
+      else worker.unref();
+    };
+    whileCalled();
 
     worker.on('message', (messages: FromThread[]) => {
       for (const message of messages) {
@@ -86,6 +94,7 @@ export function createThread<F extends Functions<F>>(
         if ('error' in message) caller?.reject(revive(message.error));
         else caller?.resolve(message.value as never);
       }
+      whileCalled();
     });
     const end = (cause: Error) => {
       ended ??= lost(cause);
@@ -102,6 +111,7 @@ export function createThread<F extends Functions<F>>(
           if (ended) return reject(ended);
           const call = ++lastCall;
           pending.set(call, { resolve, reject });
+          whileCalled();
           // The listener stays after the answer: the signal may end what the call has opened.
           signal?.addEventListener('abort', () => send({ type: 'abort', call }), { once: true });
           send({ type: 'call', call, name, args });

@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, expect, test } from 'vitest';
 import { createThread } from '../../src/concurrency/thread.ts';
 import type { TestFunctions } from './thread-functions.ts';
@@ -45,4 +48,10 @@ test('an uncaught error fails the calls under way, and the next run starts again
   await expect(waiting).rejects.toThrow('lost: crashed');
   await expect(run.call('double', [1])).rejects.toThrow('lost: crashed');
   expect(await thread.run().call('double', [4])).toBe(8);
+});
+
+test('a thread in the background answers, and lets the process end', async () => {
+  const program = fileURLToPath(new URL('./background-thread.ts', import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, [program]);
+  expect(stdout).toBe('[ true, false ]\n');
 });
