@@ -115,6 +115,15 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
       }
   });
 
+  // openapi-generator makes a list of text of a constant. For a boolean it does not compile.
+  test('has constants of text and whole numbers only', () => {
+    const constants = [...objectsIn(document)].filter(
+      ([, { const: value }]) => value !== undefined,
+    );
+    expect(constants.length).toBeGreaterThan(20);
+    for (const [path, { type }] of constants) expect.soft(type, path).toMatch(/^(string|integer)$/);
+  });
+
   test('has URIs as text: a type for URLs would rewrite them', () => {
     const formats = [...objectsIn(document)].map(([, { format }]) => format);
     expect(formats.filter((format) => format === 'uri')).toEqual([]);

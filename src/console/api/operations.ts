@@ -89,7 +89,7 @@ export type AcceptedHostKey = {
 };
 
 export type AcceptedReplay = {
-  accepted: true;
+  accepted: boolean;
 };
 
 export type AccountChoice = {

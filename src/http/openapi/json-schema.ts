@@ -10,11 +10,13 @@ const INT32_MAX = 2 ** 31 - 1;
  * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
  *   are left out.
  * - A pattern escapes no slash.
+ * - A constant is text or a whole number: openapi-generator makes a list of text of a boolean one,
+ *   which does not compile.
  * - A list of values that several schemas use is a reference to a component.
  * - A choice of named schemas has a discriminator. `schemas` are the components.
  */
 export function portable(schema: Schema, schemas: Record<string, Schema>): Schema {
-  const known = withFormat(withNull(withNamedEnum(schema)));
+  const known = withFormat(withNull(withPlainConstant(withNamedEnum(schema))));
   return withChoiceOfItems(withDiscriminator(known, schemas), schemas);
 }
 
@@ -23,6 +25,12 @@ function withChoiceOfItems(schema: Schema, schemas: Record<string, Schema>): Sch
   const { items } = schema as { items?: Schema };
   const choice = schemas[items?.$ref?.split('/').at(-1) ?? ''];
   return choice?.oneOf ? ({ ...schema, items: portable(choice, schemas) } as Schema) : schema;
+}
+
+function withPlainConstant(schema: Schema): Schema {
+  const { const: value, ...rest } = schema;
+  if (typeof value === 'boolean') return { ...rest, examples: [value] } as Schema;
+  return Number.isInteger(value) ? ({ ...schema, type: 'integer' } as Schema) : schema;
 }
 
 function withNull(schema: Schema): Schema {
