@@ -12,11 +12,9 @@ export function inWords(issue: z.core.$ZodRawIssue): string | undefined {
       if (issue.input === undefined) return 'is required';
       return `must be ${withArticle(NAMES[issue.expected] ?? issue.expected)}`;
     case 'invalid_value':
-      return `must be one of ${issue.values.join(', ')}`;
+      return oneOf(issue.values);
     case 'invalid_union':
-      return Array.isArray(issue.options)
-        ? `must be one of ${issue.options.join(', ')}`
-        : undefined;
+      return Array.isArray(issue.options) ? oneOf(issue.options) : undefined;
     case 'invalid_key':
       return `has an invalid key: ${issue.issues.map(({ message }) => message).join(', ')}`;
     case 'too_small':
@@ -57,6 +55,10 @@ type Limit = z.core.$ZodIssueTooBig | z.core.$ZodIssueTooSmall;
 
 function isLimit(issue: z.core.$ZodIssue): issue is Limit {
   return issue.code === 'too_small' || issue.code === 'too_big';
+}
+
+function oneOf(values: readonly unknown[]): string {
+  return `must be ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`;
 }
 
 function withArticle(name: string): string {

@@ -47,6 +47,12 @@ it.each([
     'must be one of low, normal, high',
   ],
   [
+    'another value than the only one',
+    transferRequest,
+    { ...TRANSFER, verify: 'checksum' },
+    'must be read_back',
+  ],
+  [
     'an unknown protocol',
     endpointRequest,
     { ...SFTP, protocol: 'scp' },
