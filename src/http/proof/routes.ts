@@ -32,11 +32,14 @@ export function proofRoutes(
   const { sql, store, logId, config } = deps;
 
   async function find(size: string): Promise<schemas.Checkpoint> {
-    if (/^[1-9]\d{0,14}$/.test(size)) {
-      const found = await checkpointOfSize(sql, Number(size));
-      if (found) return schemas.toCheckpoint(found);
-      await rejectIfBehind(Number(size));
-    }
+    if (!/^[1-9]\d{0,14}$/.test(size))
+      throw new DomainError(
+        'not_found',
+        'The size of a checkpoint is a whole number above 0: GET /v1/checkpoints lists them',
+      );
+    const found = await checkpointOfSize(sql, Number(size));
+    if (found) return schemas.toCheckpoint(found);
+    await rejectIfBehind(Number(size));
     throw new DomainError(
       'not_found',
       `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
