@@ -18,6 +18,7 @@ import { auditRoutes } from './audit/routes.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { createRequestAdmission, type RequestAdmission } from './auth/request-admission.ts';
 import { createWhileAllowed } from './auth/while-allowed.ts';
+import { batchChangeRoutes } from './batches/change-routes.ts';
 import { batchRoutes } from './batches/routes.ts';
 import { closeIdleConnections } from './closing.ts';
 import { compressAnswers } from './compression.ts';
@@ -204,6 +205,7 @@ function routes(deps: RouteDeps): FastifyPluginAsync {
     await app.register(transferRoutes({ ...deps, whileAllowed }));
     await app.register(transferChangeRoutes(deps));
     await app.register(batchRoutes(deps));
+    await app.register(batchChangeRoutes(deps));
     await app.register(flowRoutes(deps));
     await app.register(flowRunRoutes(deps));
     await app.register(webhookRoutes(deps));
