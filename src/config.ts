@@ -1,11 +1,19 @@
-import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { parseDuration } from './domain/durations.ts';
-import { PROTOCOL_NAMES } from './domain/protocols/index.ts';
-import { parseRoleRule, ROLES, type RoleRule } from './domain/role.ts';
-import { anyOf } from './domain/text.ts';
+import type { RoleRule } from './domain/role.ts';
+import { conflicts } from './settings/conflicts.ts';
+import {
+  addresses,
+  checkpointSinks,
+  cidrs,
+  durations,
+  issuer,
+  masterKeys,
+  origin,
+  roleRules,
+  wholeNumber,
+} from './settings/rules.ts';
+import { unknownNames } from './settings/unknown-names.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -21,64 +29,14 @@ export class ConfigError extends Error {
   }
 }
 
-function wholeNumber(min: number, max: number) {
-  const message = `must be a whole number from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d+$/, message)
-    .transform(Number)
-    .pipe(z.number().min(min, message).max(max, message));
-}
-
-/** Comma-separated; spaces around an item are allowed. */
-function list(valid: (item: string) => boolean, message: string) {
-  return z
-    .string()
-    .transform((text) => text.split(',').map((item) => item.trim()))
-    .refine((items) => items.every(valid), message);
-}
-
-const durations = list(
-  isDuration,
-  'must be durations separated by commas, one for each retry, such as 10s,60s,300s',
-).transform((items) => items.map(parseDuration));
-const addresses = list(
-  (item) => isIP(item) !== 0 || isCidr(item),
-  'must be addresses or ranges separated by commas, such as 10.0.0.0/8',
-);
-const roleRules = list(
-  (item) => parseRoleRule(item) !== null,
-  'must be rules separated by commas, such as groups:ops=operator@acc_default or ' +
-    `email:ann@example.com=admin@*, with one of the roles ${anyOf(ROLES)}`,
-).transform((items) => items.map((item) => parseRoleRule(item) as RoleRule));
-const checkpointSinks = list(
-  isCheckpointSink,
-  'must be URLs separated by commas: file:///FOLDER, s3://ENDPOINT/FOLDER/ or https://... of a ' +
-    'witness (http only on 127.0.0.1 and localhost)',
-);
-const cidrs = list(isCidr, 'must be ranges separated by commas, such as 10.0.0.0/8,fd00::/8');
-
 const settings = z.object({
   WAYBILL_HOST: z.string().default('127.0.0.1'),
   WAYBILL_PORT: wholeNumber(0, 65_535).default(8080),
   WAYBILL_TLS_CERT: z.string().optional(),
   WAYBILL_TLS_KEY: z.string().optional(),
   WAYBILL_TRUSTED_PROXIES: addresses.default([]),
-  WAYBILL_PUBLIC_URL: z
-    .string()
-    .refine(
-      (text) => /^https?:$/.test(URL.parse(text)?.protocol ?? '') && isOrigin(text),
-      'must be a scheme and a host, such as https://waybill.example.com',
-    )
-    .transform((text) => new URL(text).origin)
-    .optional(),
-  WAYBILL_OIDC_ISSUER: z
-    .string()
-    .refine(
-      isIssuer,
-      'must be an https URL, as the provider names itself (http only on 127.0.0.1 and localhost)',
-    )
-    .optional(),
+  WAYBILL_PUBLIC_URL: origin.optional(),
+  WAYBILL_OIDC_ISSUER: issuer.optional(),
   WAYBILL_OIDC_CLIENT_ID: z.string().optional(),
   WAYBILL_OIDC_CLIENT_SECRET: z.string().optional(),
   WAYBILL_OIDC_ROLES: roleRules.optional(),
@@ -101,13 +59,7 @@ const settings = z.object({
       'must be at most 64 letters, digits, dots, hyphens and underscores, and start with a letter',
     )
     .default('waybill_'),
-  WAYBILL_MASTER_KEY: list(
-    isMasterKey,
-    'must be 32 bytes in base64, as `openssl rand -base64 32` prints them; NEW,OLD during a ' +
-      'rotation',
-  )
-    .transform((keys) => keys.join(','))
-    .optional(),
+  WAYBILL_MASTER_KEY: masterKeys.optional(),
   WAYBILL_RATE_LIMIT: wholeNumber(1, 1_000_000).default(100),
   WAYBILL_MOVERS: wholeNumber(1, 1_000).default(16),
   WAYBILL_MAX_OPEN_TRANSFERS: wholeNumber(1, 1_000_000_000).default(100_000),
@@ -132,9 +84,6 @@ const SECRET = [
   'WAYBILL_MASTER_KEY',
   'WAYBILL_OIDC_CLIENT_SECRET',
 ];
-const OIDC = ['ISSUER', 'CLIENT_ID', 'CLIENT_SECRET', 'ROLES'].map(
-  (name) => `WAYBILL_OIDC_${name}`,
-);
 
 export interface EventStoreSettings {
   readonly url: string;
@@ -205,9 +154,9 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
   );
   const parsed = settings.safeParse(given);
   const problems = [
-    ...unknownNames(given),
+    ...unknownNames(given, SETTING_NAMES),
     ...(parsed.error?.issues ?? []).map((issue) => describe(issue, given)),
-    ...missing(given),
+    ...conflicts(given),
   ];
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
 
@@ -261,128 +210,4 @@ function describe(issue: z.core.$ZodIssue, given: Record<string, string | undefi
   return SECRET.includes(name)
     ? `${name} ${issue.message}`
     : `${name} is "${given[name]}", but ${issue.message}`;
-}
-
-function missing(given: Record<string, string | undefined>): string[] {
-  const problems: string[] = [];
-  if (given.DATABASE_URL && !given.WAYBILL_MASTER_KEY) {
-    problems.push(
-      'WAYBILL_MASTER_KEY is missing, and DATABASE_URL requires it: set it to the output of ' +
-        '`openssl rand -base64 32`, and keep it safe',
-    );
-  }
-  for (const [one, other] of [
-    ['WAYBILL_TLS_CERT', 'WAYBILL_TLS_KEY'],
-    ['WAYBILL_TLS_KEY', 'WAYBILL_TLS_CERT'],
-    ['WAYBILL_EVENTSTORE_USER', 'WAYBILL_EVENTSTORE_PASSWORD'],
-    ['WAYBILL_EVENTSTORE_PASSWORD', 'WAYBILL_EVENTSTORE_USER'],
-  ] as const) {
-    if (given[one] && !given[other])
-      problems.push(`${other} is missing: ${one} alone has no effect, set both or neither`);
-  }
-  const absent = OIDC.filter((name) => !given[name]);
-  if (absent.length > 0 && absent.length < OIDC.length)
-    problems.push(
-      `${absent.join(', ')} missing: sign-in by OpenID Connect needs all of ${OIDC.join(', ')}`,
-    );
-  return [...problems, ...eventStoreProblems(given)];
-}
-
-/** Finds settings of the event store that are given twice or have no effect. */
-function eventStoreProblems(given: Record<string, string | undefined>): string[] {
-  const names = SETTING_NAMES.filter(
-    (name) => name.startsWith('WAYBILL_EVENTSTORE_') && given[name],
-  );
-  const url = given.EVENTSTORE_URL;
-  if (url === undefined)
-    return names.map((name) => `${name} has no effect without EVENTSTORE_URL: set both or neither`);
-  const problems: string[] = [];
-  if (given.WAYBILL_EVENTSTORE_USER && url.includes('@'))
-    problems.push('EVENTSTORE_URL and WAYBILL_EVENTSTORE_USER both name a user: set one of them');
-  if (given.WAYBILL_EVENTSTORE_CA_FILE && /tlscafile=/i.test(url))
-    problems.push(
-      'EVENTSTORE_URL (tlsCaFile) and WAYBILL_EVENTSTORE_CA_FILE both name a CA file: set one ' +
-        'of them',
-    );
-  const insecure = /[?&]tls=false(&|$)/i.test(url);
-  if (insecure)
-    problems.push(...names.map((name) => `${name} has no effect with tls=false in EVENTSTORE_URL`));
-  return problems;
-}
-
-/** Differences up to which an unknown name counts as misspelt. */
-const MISSPELT = 3;
-
-function unknownNames(given: Record<string, string | undefined>): string[] {
-  return Object.keys(given)
-    .filter((name) => /^WAYBILL_/i.test(name) && !SETTING_NAMES.includes(name))
-    .map((name) => {
-      const meant = nameMeantBy(name.toUpperCase());
-      return `${name} is not a setting: ${
-        meant === null ? 'docs/settings.md lists them all' : `did you mean ${meant}?`
-      }`;
-    });
-}
-
-/** Returns the setting that an unknown name is nearest to. Null if it is near none. */
-function nameMeantBy(name: string): string | null {
-  const unprefixed = name.replace('WAYBILL_', '');
-  if (SETTING_NAMES.includes(unprefixed)) return unprefixed;
-  const nearest = SETTING_NAMES.toSorted(
-    (a, b) => distance(name, a) - distance(name, b),
-  )[0] as string;
-  return distance(name, nearest) <= MISSPELT ? nearest : null;
-}
-
-/** Returns the Levenshtein distance: the number of characters to insert, remove or replace. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (const [i, character] of [...a].entries()) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) {
-      const replaced = (row[j] as number) + (character === b[j] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j + 1] as number) + 1, (next[j] as number) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) as number;
-}
-
-function isDuration(text: string): boolean {
-  try {
-    parseDuration(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function isOrigin(text: string): boolean {
-  const { pathname, search, hash, username, password } = new URL(text);
-  return pathname === '/' && `${search}${hash}${username}${password}` === '';
-}
-
-function isIssuer(text: string): boolean {
-  const url = URL.parse(text);
-  if (url === null || `${url.search}${url.hash}${url.username}` !== '') return false;
-  const local = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
-  return url.protocol === 'https:' || (url.protocol === 'http:' && local);
-}
-
-function isCheckpointSink(text: string): boolean {
-  const url = URL.parse(text);
-  if (url?.protocol === 'file:') return url.host === '' && url.pathname.length > 1;
-  const remote = PROTOCOL_NAMES.some((name) => url?.protocol === `${name}:`);
-  if (remote) return url?.host !== '' && `${url?.password}${url?.search}${url?.hash}` === '';
-  return url !== null && url.search === '' && isIssuer(text);
-}
-
-function isMasterKey(text: string): boolean {
-  const key = Buffer.from(text, 'base64');
-  return key.length === 32 && key.toString('base64') === text;
-}
-
-/** Rejects short and octal forms: `10/8` would mean 0.0.0.10/8, and `012.0.0.0/8` 10.0.0.0/8. */
-function isCidr(text: string): boolean {
-  return ipaddr.IPv4.isValidCIDRFourPartDecimal(text) || ipaddr.IPv6.isValidCIDR(text);
 }

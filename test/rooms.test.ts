@@ -22,6 +22,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     ...['processes', 'dev'],
     ...['config.ts', 'installation.ts', 'process-roles.ts', 'service.ts', 'start-up.ts'],
   ],
+  settings: ['domain'],
   dev: ['domain', 'contract', 'projections', 'commands', 'installation.ts'],
 };
 
