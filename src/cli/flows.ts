@@ -1,21 +1,17 @@
 import { type Command, Option } from 'commander';
-import { createFlow, loadFlow, requestRun, reserveFlow, switchFlow } from '../commands/flows.ts';
-import type { FlowAnswer } from '../contract/flows/answers.ts';
+import { createFlow, loadFlow, reserveFlow, switchFlow } from '../commands/flows.ts';
 import { flowPageQuery, flowQuery, flowRequest, flowStatus } from '../contract/flows/requests.ts';
 import { toFile } from '../contract/flows/views.ts';
 import { toPagination } from '../contract/pages.ts';
-import { newId } from '../domain/ids.ts';
-import { isNetworkFailure, type TransferErrorCode } from '../domain/transfers/errors.ts';
 import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
-import { dryRun } from '../processes/flows/dry-run.ts';
 import { showFlow, showFlows } from '../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../projections/flows/queries.ts';
-import { EXIT } from './program/exit-codes.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { note, print, printJson, printTable } from './program/output.ts';
 import { commaSeparated, keyValue, parseRequest } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
-import { terminal } from './program/terminal.ts';
+import { dryRunFlow, runFlow } from './run-flow.ts';
+import { printFlow } from './show-flow.ts';
 import {
   ACCOUNT_OPTION,
   type AfterOptions,
@@ -127,7 +123,7 @@ export function addFlowCommands(program: Command): void {
       .option('--dry-run', 'only show what a run would take'),
   ).action((id: string, options: Common & { dryRun?: boolean }) =>
     withInstallation((installation) =>
-      options.dryRun ? rehearse(installation, id, options) : run(installation, id, options),
+      (options.dryRun ? dryRunFlow : runFlow)(installation, id, options),
     ),
   );
 
@@ -204,41 +200,6 @@ async function list(
   );
 }
 
-async function printFlow(flow: FlowAnswer): Promise<void> {
-  const { source, ready, trigger } = flow;
-  const zone = trigger?.time_zone ? ` (${trigger.time_zone})` : '';
-  await printFacts({
-    id: flow.id,
-    name: flow.name,
-    status: flow.status,
-    source: source.uri,
-    pattern: `${source.pattern}${source.recursive ? ', with subfolders' : ''}`,
-    destination: flow.destination_uri,
-    ready: ready.marker === null ? `unchanged for ${ready.unchanged_for}` : `with ${ready.marker}`,
-    runs: trigger ? `${trigger.every ? `every ${trigger.every}` : trigger.cron}${zone}` : null,
-    'last run': flow.last_run_at,
-    'last success': flow.last_success_at,
-    'next run': flow.next_run_at,
-    ...(flow.delayed_by && { 'delayed by': flow.delayed_by }),
-    'waiting files': flow.waiting_files,
-    ...(flow.failing && { failing: flow.failing.error.message }),
-  });
-  await print('');
-  await printTable(
-    ['RUN', 'STATUS', 'STARTED', 'FILES', 'COMPLETED', 'FAILED', 'SIZE'],
-    flow.recent_runs.map(({ id, status, started_at, counts, bytes: size }) => [
-      id,
-      status,
-      started_at,
-      counts?.files ?? null,
-      counts?.completed ?? null,
-      counts?.failed ?? null,
-      size === null ? null : bytes(size),
-    ]),
-    'It has taken nothing yet',
-  );
-}
-
 async function files(
   { sql, commands }: Installation,
   id: string,
@@ -260,45 +221,4 @@ async function files(
     ]),
     'It has taken nothing yet',
   );
-}
-
-async function run(
-  { commands }: Installation,
-  id: string,
-  { account, json }: Common,
-): Promise<void> {
-  const { runId } = await requestRun(commands, account, id, newId('run'), operator());
-  if (json) return printJson({ id: runId, status: 'requested' });
-  await print(runId);
-  note(`Follow it with \`waybill flows show ${id}\``);
-}
-
-async function rehearse(
-  { sql, commands }: Installation,
-  id: string,
-  { account, json }: Common,
-): Promise<void> {
-  const { state } = await loadFlow(commands, account, id);
-  const answer = await dryRun({ sql, commands }, state, terminal().stopSignal());
-  const { error } = answer;
-  // Files of other folders are a result. Without any, the folder may be empty or unreachable.
-  const failed = error !== null && answer.data.length === 0;
-  if (failed)
-    terminal().exitCode = isNetworkFailure(error.code as TransferErrorCode)
-      ? EXIT.unavailable
-      : EXIT.failed;
-  if (json) return printJson(answer);
-  if (!failed)
-    await printTable(
-      ['FILE', 'DECISION', 'WHY', 'DESTINATION'],
-      answer.data.map(({ path, decision, reason, destination_uri }) => [
-        path,
-        decision,
-        reason,
-        destination_uri,
-      ]),
-      'The folder has no file that matches',
-    );
-  if (error) note(`${error.folder || 'The folder'}: ${error.message}`);
-  if (answer.truncated) note('There are more files');
 }
