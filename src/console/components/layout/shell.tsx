@@ -11,6 +11,7 @@ import { ZoneSwitch } from '../values/time-zone.tsx';
 import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
+import { useKeptFocus } from './use-kept-focus.ts';
 import { useScroll } from './use-scroll.ts';
 
 /** Renders navigation, account and sign-out around every page. */
@@ -21,6 +22,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const current = navigationPageOf(path)?.href;
   const [open, setOpen] = useState(false);
   useScroll();
+  useKeptFocus();
   const visible = (pages: NavigationPage[]) =>
     pages.filter(({ scope }) => scope === null || session.scopes.includes(scope));
   const menuButton = useRef<HTMLButtonElement>(null);

@@ -1,0 +1,93 @@
+import type { Locator, Page } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { ping } from '../../src/processes/webhooks/deliveries.ts';
+import { describeConsole, eventually } from '../support/console/console.ts';
+import { tabTo, useConsole } from '../support/console/use-console.ts';
+import { startWebhookReceiver } from '../support/webhooks/receiver.ts';
+import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+await describeConsole('the focus in the console', () => {
+  const console = useConsole({
+    WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
+    WAYBILL_WEBHOOK_RETRY_DELAYS: '1ms',
+  });
+  const hasFocus = (page: Page, control: Locator) =>
+    eventually(() => control.and(page.locator(':focus')).count()).toBe(1);
+  const press = async (page: Page, control: Locator) => {
+    await tabTo(page, control);
+    await page.keyboard.press('Enter');
+  };
+
+  test('stays in the list when filters are cleared, saved, applied and deleted', async () => {
+    await appendTransfer(console.installation.store, ['cancelled']);
+    const page = await console.visitSignedIn('/console/transfers?status=cancelled');
+    const heading = page.getByRole('heading', { level: 1 });
+    const saved = page.getByRole('navigation', { name: 'Saved filters' });
+    const clear = saved.getByRole('link', { name: 'Clear filters' });
+    const dialog = page.getByRole('dialog');
+    const save = async (name: string) => {
+      await press(page, saved.getByRole('button', { name: 'Save filter', exact: true }));
+      await page.keyboard.type(name);
+      await page.keyboard.press('Enter');
+      await saved.getByRole('link', { name }).waitFor();
+    };
+    await page.locator('tbody tr').first().waitFor();
+    await press(page, clear);
+    await clear.waitFor({ state: 'detached' });
+    await hasFocus(page, heading);
+
+    await page.goto('/console/transfers?status=cancelled');
+    await save('Cancelled');
+    await hasFocus(page, heading);
+    await page.goto('/console/transfers?status=failed');
+    await save('Failed');
+    const cancelled = saved.getByRole('link', { name: 'Cancelled' });
+    await press(page, cancelled);
+    await eventually(() => page.url()).toContain('status=cancelled');
+    await eventually(() => cancelled.getAttribute('aria-current')).toBe('page');
+    await page.locator('tbody tr').first().waitFor();
+    await hasFocus(page, cancelled);
+    await press(page, clear);
+    await clear.waitFor({ state: 'detached' });
+    await hasFocus(page, heading);
+
+    await press(page, saved.getByRole('button', { name: 'Edit saved filters' }));
+    await press(page, dialog.getByRole('button', { name: 'Delete Cancelled' }));
+    await hasFocus(page, dialog.getByRole('button', { name: 'Delete Failed' }));
+    await page.keyboard.press('Enter');
+    const submit = dialog.getByRole('button', { name: 'Save changes' });
+    await hasFocus(page, submit);
+    await page.keyboard.press('Enter');
+    await saved.waitFor({ state: 'detached' });
+    await hasFocus(page, heading);
+  });
+
+  test('goes to the next delivery after the retry of one', async () => {
+    const receiver = await startWebhookReceiver();
+    receiver.behave(500);
+    const accountId = 'acc_default';
+    const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.failed']);
+    for (let count = 0; count < 3; count++)
+      await ping(console.installation.sql, { webhookId, accountId });
+    const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
+    const rows = page.locator('tbody tr');
+    const retry = rows.getByRole('button', { name: 'Retry ping' });
+    await eventually(() => rows.count()).toBe(3);
+    receiver.behave(200);
+    const next = await rows.nth(1).locator('.mono').first().innerText();
+    await press(page, retry.first());
+    await eventually(() => rows.count()).toBe(2);
+    await hasFocus(page, page.getByRole('button', { name: `Retry ping ${next}` }));
+    await press(page, retry.last());
+    await eventually(() => rows.count()).toBe(1);
+    await hasFocus(page, page.getByRole('button', { name: `Retry ping ${next}` }));
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
+    await hasFocus(page, page.getByRole('heading', { level: 1 }));
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Failed deliveries');
+    await receiver.close();
+  });
+});
