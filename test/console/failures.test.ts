@@ -2,10 +2,12 @@ import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { newId } from '../../src/domain/ids.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { beginSession } from '../support/console/pages.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
+import { spawnService } from '../support/service/roles.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -62,6 +64,40 @@ await describeConsole('failures in the console', () => {
     expect(await alerts(page).count()).toBe(0);
     expect(frozen.length).toBeGreaterThan(1);
     await Promise.all(frozen.map((route) => route.abort().catch(() => undefined)));
+  });
+
+  test('a live page of a frozen service says since when it is not live', async () => {
+    const port = await freePort();
+    const service = await spawnService(
+      {
+        ...console.installation.environment,
+        WAYBILL_LOG_LEVEL: 'info',
+        WAYBILL_PORT: String(port),
+      },
+      ['api'],
+    );
+    const url = `http://127.0.0.1:${port}`;
+    const page = await console.visit(`${url}/health/live`, {});
+    try {
+      await beginSession(page, url, console.key);
+      for (const path of ['/console/transfers', '/console/operations']) {
+        await page.goto(`${url}${path}`);
+        const live = page.getByText('● Live', { exact: true });
+        await live.waitFor();
+        service.signal('SIGSTOP');
+        await page.getByText(/^▲ Not live since \d{4}-/).waitFor();
+        await away(page).waitFor();
+        await expectAccessible(page);
+        service.signal('SIGCONT');
+        await live.waitFor();
+        expect(await page.getByText('Not live').count()).toBe(0);
+      }
+    } finally {
+      // Before the service ends the streams of the page.
+      await page.close();
+      service.signal('SIGCONT');
+      await service.stop();
+    }
   });
 
   test('Home says once that the service is away, and keeps what it has shown', LONG, async () => {

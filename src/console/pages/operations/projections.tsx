@@ -6,6 +6,7 @@ import { Progress } from '../../components/charts/progress.tsx';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
+import { Live } from '../../components/values/live.tsx';
 import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
@@ -46,14 +47,16 @@ const COLUMNS: Column<Projection>[] = [
 /** Shows the projections and process managers, live. */
 export function Projections() {
   const [list, setList] = useState<Projection[] | null>(null);
-  const live = useEvents<ProjectionList>('/v1/projections/live', ['projections'], (_, { data }) =>
-    setList(data),
+  const liveness = useEvents<ProjectionList>(
+    '/v1/projections/live',
+    ['projections'],
+    (_, { data }) => setList(data),
   );
   return (
     <section class="card">
       <header class="page-header">
         <h2>Projections</h2>
-        <Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>
+        <Live of={liveness} />
       </header>
       <p>
         Read models are derived from the log. <em>Verify</em> compares one with the log;{' '}

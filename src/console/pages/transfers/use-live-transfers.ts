@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks';
 import { urlOf } from '../../api/client.ts';
 import type { LiveTransfer, LiveTransfers } from '../../api/operations.ts';
-import { useEvents } from '../../api/use-events.ts';
+import { type Liveness, useEvents } from '../../api/use-events.ts';
 import { useSession } from '../../session.tsx';
 
 interface LiveOptions {
@@ -12,14 +12,13 @@ interface LiveOptions {
 }
 
 /**
- * Follows the transfers of the current account as they move. Returns true while the stream is open.
- * `isSnapshot`: these are all open transfers. `incomplete`: others may have begun and ended, while
+ * Follows the transfers of the current account as they move. `isSnapshot`: these are all open transfers. `incomplete`: others may have begun and ended, while
  * the stream was broken or too many for it to tell.
  */
 export function useLiveTransfers(
   onChange: (transfers: LiveTransfer[], isSnapshot: boolean, incomplete: boolean) => void,
   { transferId, open = true }: LiveOptions = {},
-): boolean {
+): Liveness {
   const { account } = useSession().session;
   const followed = useRef(false);
   const url = open ? urlOf('/v1/transfers/live', { query: { transfer_id: transferId } }) : null;

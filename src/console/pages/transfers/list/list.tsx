@@ -9,7 +9,7 @@ import { Pager } from '../../../components/tables/pager.tsx';
 import { useSelection } from '../../../components/tables/selection.tsx';
 import { Table } from '../../../components/tables/table.tsx';
 import { Icon } from '../../../components/values/icon.tsx';
-import { Status } from '../../../components/values/status.tsx';
+import { Live } from '../../../components/values/live.tsx';
 import { May, useSession } from '../../../session.tsx';
 import { useColumns } from '../columns.tsx';
 import { ADDRESS, addressOf, PAGE_SIZES, readView } from '../filter.ts';
@@ -45,7 +45,7 @@ export function TransferListPage() {
     ({ file_name }) => file_name,
   );
   const held = selection.ids.size > 0;
-  const { rows, live, outdated, onPointer } = useMovingRows(list, view, held);
+  const { rows, liveness, outdated, onPointer } = useMovingRows(list, view, held);
   const { columns, chooser } = useColumns();
   const filtered = Object.keys(filter).length > 0;
   const pagination = list.data?.pagination;
@@ -53,7 +53,7 @@ export function TransferListPage() {
   return (
     <Page
       title="Transfers"
-      subtitle={<Status tone={live ? 'good' : 'neutral'}>{live ? 'Live' : 'Connecting'}</Status>}
+      subtitle={<Live of={liveness} />}
       actions={
         <May scope="transfers:write">
           <a class="button primary" href="/console/transfers/new">

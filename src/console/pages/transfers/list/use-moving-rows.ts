@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { LiveTransfer, TransferList } from '../../../api/operations.ts';
+import type { Liveness } from '../../../api/use-events.ts';
 import type { Loaded } from '../../../api/use-load.ts';
 import type { Row } from '../columns.tsx';
 import { matches, type View } from '../filter.ts';
@@ -15,7 +16,7 @@ const SEARCHES = 20;
 
 interface MovingRows {
   rows: Row[];
-  live: boolean;
+  liveness: Liveness;
   /** Other rows belong on the page than those that it shows. */
   outdated: boolean;
   /** Call it when the pointer moves over the rows, and when it leaves them. */
@@ -68,7 +69,7 @@ export function useMovingRows(
     return () => clearTimeout(timer);
   }, [outdated, loading, held, reload]);
 
-  const live = useLiveTransfers((transfers, isSnapshot, incomplete) => {
+  const liveness = useLiveTransfers((transfers, isSnapshot, incomplete) => {
     const changes = new Map(transfers.map((transfer) => [transfer.id, transfer]));
     const here = rows.filter(({ id }) => changes.has(id));
     const ids = new Set(rows.map(({ id }) => id));
@@ -94,7 +95,7 @@ export function useMovingRows(
 
   return {
     rows,
-    live,
+    liveness,
     outdated,
     onPointer(leaves) {
       pointerAt.current = leaves ? Number.NEGATIVE_INFINITY : performance.now();
