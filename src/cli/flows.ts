@@ -181,8 +181,8 @@ async function list(
   { sql }: Installation,
   { account, json, ...options }: PageOptions,
 ): Promise<void> {
-  const { status, ...page } = parseRequest(flowQuery, options, 'The filter');
-  const { flows, total } = await listFlows(sql, account, status, page);
+  const { status, q, ...page } = parseRequest(flowQuery, options, 'The filter');
+  const { flows, total } = await listFlows(sql, account, { status, q }, page);
   const data = await showFlows(sql, flows);
   if (json) return printJson({ data, pagination: toPagination(page, data.length, total) });
   await printTable(

@@ -1,5 +1,6 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { removeEndpoint } from '../../src/commands/endpoints.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import { listEndpoints } from '../../src/projections/catalog/queries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
@@ -44,6 +45,45 @@ await describeConsole('endpoints in the console', () => {
     await expectAccessible(page);
     await page.getByRole('link', { name: 'New endpoint' }).first().click();
     await eventually(() => heading(page)).toBe('New endpoint');
+  });
+
+  test('are found among many by name and host', async () => {
+    const { installation } = console;
+    await Promise.all(
+      Array.from({ length: 40 }, (_, at) =>
+        configureEndpoint(installation, {
+          name: `partner-${at}`,
+          protocol: 'sftp',
+          host: `files-${at}.example.com`,
+          username: 'me',
+          password: 'secret',
+        }),
+      ),
+    );
+    const page = await console.visitSignedIn(LIST);
+    const rows = page.locator('tbody tr');
+    const search = page.getByRole('searchbox', { name: 'Search' });
+    await eventually(() => rows.count()).toBe(40);
+    for (const [text, found] of [
+      ['PARTNER-7', 1],
+      ['files-17.example', 1],
+      ['example', 40],
+    ] as const) {
+      await search.fill(text);
+      await search.press('Enter');
+      await eventually(() => rows.count()).toBe(found);
+      expect(new URL(page.url()).searchParams.get('q')).toBe(text);
+    }
+    await search.fill('nobody');
+    await search.press('Enter');
+    await page.getByRole('heading', { name: 'No endpoints match' }).waitFor();
+    await expectAccessible(page);
+    await page.goto(`${LIST}?state=unreachable&q=partner`);
+    await page.getByText('There are no unreachable endpoints').waitFor();
+    await page.getByRole('link', { name: 'Show endpoints' }).click();
+    await eventually(() => rows.count()).toBe(40);
+    for (const { endpoint_id } of await listEndpoints(installation.sql))
+      await removeEndpoint(installation.commands, endpoint_id, CAUSE);
   });
 
   const COMMON = [

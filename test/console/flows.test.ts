@@ -51,6 +51,20 @@ await describeConsole('flows in the console', () => {
     await dialog.getByRole('button', { name: 'Create flow' }).click();
 
     await page.getByRole('heading', { level: 1, name: 'orders' }).waitFor();
+    await page.goBack();
+    const search = page.getByRole('searchbox', { name: 'Search' });
+    await search.fill('ORD shelf/out');
+    await search.press('Enter');
+    await eventually(() => page.url()).toContain('?q=ORD+shelf%2Fout');
+    const found = page.getByRole('row').getByRole('link', { name: 'orders' });
+    await found.waitFor();
+    await search.fill('invoices');
+    await search.press('Enter');
+    await page.getByRole('heading', { name: 'No flows match' }).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Show all flows' }).click();
+    await found.click();
+    await page.getByRole('heading', { level: 1, name: 'orders' }).waitFor();
     await page.getByRole('button', { name: 'Dry run' }).click();
     const dry = page.getByRole('table', { name: 'Files of the dry run' });
     await dry.getByRole('row', { name: /^a\.csv .*Wait .*Waits for its \.done file/ }).waitFor();

@@ -187,7 +187,8 @@ await describeConsole('the home page of the console', () => {
     expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
     expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
 
-    const list = `${console.url}/console/transfers?status=failed&${RECENT}`;
+    const list = (retried: boolean) =>
+      `${console.url}/console/transfers?status=failed&retried=${retried}&${RECENT}`;
     for (const [reason, code, shown] of [
       ['The server took too long', 'timeout', '1–2 of 2'],
       ['Sign-in rejected', 'auth_failed', '1–1 of 1'],
@@ -201,7 +202,8 @@ await describeConsole('the home page of the console', () => {
       await page.goBack();
     }
     await finding(page, '3 transfers failed in 24 hours').getByRole('link').click();
-    await eventually(() => page.url()).toBe(list);
+    await eventually(() => page.url()).toBe(list(false));
+    await page.getByText('1–3 of 3').waitFor();
     await page.goBack();
     await tile(page, 'Completed').click();
     await page.getByText('1–1 of 1').waitFor();
@@ -213,8 +215,18 @@ await describeConsole('the home page of the console', () => {
     await finding(page, '2 transfers failed in 24 hours')
       .getByText('1 other was retried')
       .waitFor();
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 2 failed in 24 hours');
-    for (const { transferId } of others.slice(2, 4)) await retry(transferId);
+    await page.getByRole('link', { name: '1 other' }).click();
+    await eventually(() => page.url()).toBe(list(true));
+    await page.getByText('1–1 of 1').waitFor();
+    await page.getByLabel('Retries').selectOption('Not retried');
+    await page.getByText('1–2 of 2').waitFor();
+    // A row that is retried leaves the list.
+    const [first] = others.slice(2, 4);
+    await retry(first?.transferId as string);
+    await page.getByText('1–1 of 1').waitFor();
+    await page.goto(HOME);
+    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 1 failed in 24 hours');
+    await retry(others[3]?.transferId as string);
     await page.reload();
     await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
     await eventually(() => described(page, 'Transfers')).toBe('1 moving');
@@ -254,14 +266,12 @@ await describeConsole('the home page of the console', () => {
       console.installation.sql`select status from read.transfers where transfer_id = ${transferId}`;
     await eventually(async () => (await row())[0]?.status).toBe('queued');
     const page = await openHome();
-    const waiting = finding(page, '1 transfer has waited for more than 15 minutes');
+    const waiting = finding(page, '1 queued transfer has waited for more than 15 minutes');
     await waiting.getByText('created 2 hours ago. The endpoint held is paused').waitFor();
-    await waiting.getByRole('link', { name: 'Show the oldest' }).click();
-    await eventually(() => page.url()).toBe(
-      `${console.url}/console/transfers?status=queued&sort=created_at`,
-    );
+    await waiting.getByRole('link', { name: 'Show queued transfers, oldest first' }).click();
     // The retries of another test wait too, for less long.
-    await page.getByText(/^1–\d of \d$/).waitFor();
+    await page.getByText('1–1 of 1').waitFor();
+    await page.getByText('Created to').first().waitFor();
   });
 
   test('leads to an expiring key', async () => {

@@ -57,6 +57,27 @@ describeWithPostgres('flows', () => {
     expect((await ask('GET', '?status=paused')).body.data).toEqual([]);
   });
 
+  it('are found by words of the name, the folders and the id', async () => {
+    const larch = await create({ name: 'Lärche 100%', destination_uri: 's3://archive/larch/' });
+    await create({ name: 'Birke 1000', destination_uri: 's3://archive/birch/' });
+    for (const [query, total] of [
+      ['LÄRCHE', 1],
+      ['100%', 1],
+      ['larch archive/out', 1],
+      [larch, 1],
+      ['100', 2],
+      ['birch larch', 0],
+    ] as const) {
+      const { body } = await ask('GET', `?q=${encodeURIComponent(query)}&limit=1`);
+      expect(body.pagination, query).toMatchObject({ total, has_more: total > 1 });
+      expect(body.data.length).toBe(Math.min(1, total));
+    }
+    const second = await ask('GET', '?q=100&limit=1&offset=1');
+    expect(second.body.data[0].id).toBe(larch);
+    expect((await ask('GET', '?q=100&status=paused')).body.data).toEqual([]);
+    expect((await ask('GET', '?q=%20')).status).toBe(400);
+  });
+
   it.each([
     [{ trigger: { every: '1s' } }, 'trigger.every'],
     [{ trigger: { every: '5m', cron: '* * * * *' } }, 'trigger'],

@@ -224,7 +224,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'get /v1/checkpoints/{size}/consistency': { ...WITH_KEY, ...QUERY, 404: ['not_found'] },
   'get /v1/audit': { ...WITH_KEY, ...QUERY },
   'get /v1/events': { ...WITH_KEY, ...QUERY },
-  'get /v1/endpoints': { ...WITH_KEY, 400: ['unknown_field'] },
+  'get /v1/endpoints': { ...WITH_KEY, 400: ['invalid_parameter', 'unknown_field'] },
   'post /v1/endpoints': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
   'post /v1/endpoints/test': { ...WITH_KEY, ...BODY },
   'get /v1/endpoints/{endpoint_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
@@ -477,6 +477,7 @@ describeWithPostgres('the OpenAPI document', () => {
       'destination',
       'retry_of',
       'batch_id',
+      'retried',
       'sort',
       'limit',
       'offset',
@@ -486,6 +487,7 @@ describeWithPostgres('the OpenAPI document', () => {
       required: false,
       schema: { type: 'integer', minimum: 1, maximum: 100, default: 25 },
     });
+    expect(parameters.retried).toMatchObject({ required: false, schema: { type: 'boolean' } });
     expect(parameters.offset).toMatchObject({
       schema: { type: 'integer', minimum: 0, default: 0 },
     });

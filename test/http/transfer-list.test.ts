@@ -380,6 +380,21 @@ describeWithPostgres('GET /v1/transfers', () => {
     const { position } = await fail(again, 'timeout');
     await commands.waitFor('transfers', position);
     expect(await summary()).toMatchObject({ by_status: { failed: 3, pending: 1 }, retried: 1 });
+    const ids = async (query: string) => {
+      const { body } = await api.ask('GET', `/v1/transfers?status=failed&${query}`, { key });
+      expect(body.pagination.total).toBe(body.data.length);
+      return (body as schemas.TransferList).data.map(({ id }) => id);
+    };
+    expect(await ids('retried=true')).toEqual([first]);
+    expect(await ids('retried=false')).toEqual([again, second]);
+    expect(await ids('retried=false&error_code=timeout&limit=5')).toEqual([again, second]);
+    expect(await ids('retried=false&destination=s3://archive/')).toEqual([again, second]);
+    expect(await ids(`retried=true&q=${first}`)).toEqual([first]);
+    const wrong = await api.ask('GET', '/v1/transfers?retried=1', { key });
+    expect(wrong).toMatchObject({ status: 400, body: { errors: [{ field: 'retried' }] } });
+    const json = { action: 'retry', filter: { retried: false, q: 'report' } };
+    const bulk = await api.ask('POST', '/v1/transfers/bulk', { key, json });
+    expect(bulk.body).toMatchObject({ done: 2 });
   });
 
   test('a summary counts the failed transfers by error', async () => {

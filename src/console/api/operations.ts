@@ -18,11 +18,11 @@ export interface Operations {
   'GET /v1/checkpoints/{size}/consistency': { path: { size: string }; query: { from: string }; answer: LogConsistency };
   'GET /v1/deliveries': { query?: { status?: DeliveryStatus; webhook_id?: string; account?: string; limit?: number; offset?: number }; answer: DeliveryList };
   'GET /v1/deliveries/{delivery_id}': { path: { delivery_id: string }; answer: DeliveryDetail };
-  'GET /v1/endpoints': { answer: EndpointList };
+  'GET /v1/endpoints': { query?: { q?: string }; answer: EndpointList };
   'GET /v1/endpoints/{endpoint_id}': { path: { endpoint_id: string }; answer: Endpoint };
   'GET /v1/endpoints/{endpoint_id}/files': { path: { endpoint_id: string }; query?: { path?: string }; answer: FileList };
   'GET /v1/events': { query?: { from?: string; stream?: string }; answer: unknown };
-  'GET /v1/flows': { query?: { status?: FlowStatus; limit?: number; offset?: number }; answer: FlowList };
+  'GET /v1/flows': { query?: { status?: FlowStatus; q?: string; limit?: number; offset?: number }; answer: FlowList };
   'GET /v1/flows/{flow_id}': { path: { flow_id: string }; answer: Flow };
   'GET /v1/flows/{flow_id}/files': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowFileList };
   'GET /v1/flows/{flow_id}/runs': { path: { flow_id: string }; query?: { limit?: number; offset?: number }; answer: FlowRunList };
@@ -36,7 +36,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; retried?: boolean; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -1618,6 +1618,7 @@ export type TransferFilters = {
   destination?: string;
   retry_of?: string;
   batch_id?: string;
+  retried?: boolean;
 };
 
 export type TransferHistory = {

@@ -11,9 +11,20 @@ import {
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
 import { requestedAccount } from '../keys.ts';
+import { words } from '../words.ts';
 import { bandwidth } from './bandwidth.ts';
 
 export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
+
+/** Query of GET /v1/endpoints. */
+export const endpointQuery = z.strictObject({
+  q: words
+    .optional()
+    .describe(
+      'Words, separated by spaces. Each must be a part of the name, the protocol, the host, the ' +
+        'folder or bucket, or the id. Letters may be upper or lower case.',
+    ),
+});
 
 export const endpointParams = z.object({ endpoint_id: endpointId });
 

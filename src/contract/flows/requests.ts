@@ -11,6 +11,7 @@ import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { flowId, metadata, uriOf } from '../transfers/requests.ts';
+import { words } from '../words.ts';
 
 const MAX_UNCHANGED_MS = 24 * 3_600_000;
 const UNCHANGED_FOR = { unchanged_for: '30s' };
@@ -217,6 +218,12 @@ export const runRequest = z
 /** Query of GET /v1/flows. */
 export const flowQuery = z.strictObject({
   status: flowStatus.optional().describe('Only this status.'),
+  q: words
+    .optional()
+    .describe(
+      'Words, separated by spaces. Each must be a part of the name, the source, the destination or ' +
+        'the id. Letters may be upper or lower case.',
+    ),
   ...pageQuery,
 });
 

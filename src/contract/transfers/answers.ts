@@ -112,7 +112,7 @@ export const transferSummary = z
         `The failed transfers by error code, the most frequent first. With more than ` +
           `${COUNTED_FAILURES} failed transfers, the newest ${COUNTED_FAILURES} are counted.`,
       ),
-    retried: z.int().describe('How many of the transfers that `failures` counts were retried.'),
+    retried: z.int().describe('How many of the failed transfers were retried.'),
   })
   .meta({ id: 'TransferSummary' });
 export type TransferSummary = z.output<typeof transferSummary>;

@@ -7,6 +7,7 @@ import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../do
 import { idOf } from '../ids.ts';
 import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
+import { words } from '../words.ts';
 import { afterRequest } from './after.ts';
 import { transferErrorCode } from './errors.ts';
 import { transferOptions } from './options.ts';
@@ -113,14 +114,8 @@ export const transferRequest = z
   });
 export type TransferRequest = z.output<typeof transferRequest>;
 
-const WORDS = 10;
 /** A search shows no more than its first matches. */
 const MATCHES_SHOWN = 10_000;
-
-const words = text
-  .max(256)
-  .refine((value) => /\S/.test(value), 'must have a word')
-  .refine((value) => value.trim().split(/\s+/).length <= WORDS, `must have at most ${WORDS} words`);
 
 const createdBetween = {
   from_date: timeLimit('start')
@@ -160,12 +155,16 @@ const filters = {
   batch_id: idOf('bat', 'batch').optional().describe('Only transfers of this batch.'),
 };
 
+const RETRIED =
+  'Only transfers that were retried (`true`), or only those that were not (`false`): with ' +
+  '`status=failed`, the failed transfers that need no more attention, or those that may.';
+
 /** The filters of GET /v1/transfers, in a body. */
 export const transferFilters = z
-  .strictObject(filters)
+  .strictObject({ ...filters, retried: z.boolean().optional().describe(RETRIED) })
   .refine(isOrdered, notOrdered)
   .meta({ id: 'TransferFilters', examples: [{ status: 'failed', from_date: '2026-01-31' }] });
-type TransferFilters = z.output<z.ZodObject<typeof filters>>;
+type TransferFilters = z.output<typeof transferFilters>;
 
 /** Names of the orders in generated clients. */
 const SORT_NAMES = ['NewestFirst', 'OldestFirst'];
@@ -174,6 +173,12 @@ const SORT_NAMES = ['NewestFirst', 'OldestFirst'];
 export const listQuery = z
   .strictObject({
     ...filters,
+    retried: z
+      .enum(['true', 'false'])
+      .meta({ type: 'boolean', enum: undefined })
+      .optional()
+      .transform((value) => (value === undefined ? undefined : value === 'true'))
+      .describe(RETRIED),
     sort: z
       .enum(SORT_ORDERS)
       .meta({
@@ -194,7 +199,8 @@ export const listQuery = z
 
 /** Returns the filters as the read model takes them. */
 export function toFilter(filters: TransferFilters) {
-  const { q, status, error_code, from_date, to_date, destination, retry_of, batch_id } = filters;
+  const { q, status, error_code, from_date, to_date, destination } = filters;
+  const { retry_of, batch_id, retried } = filters;
   return {
     q,
     status,
@@ -204,6 +210,7 @@ export function toFilter(filters: TransferFilters) {
     destination,
     retryOf: retry_of,
     batchId: batch_id,
+    retried,
   };
 }
 

@@ -33,15 +33,15 @@ export function endpointRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod 
         operationId: 'listEndpoints',
         summary: 'List endpoints',
         tags: ['Administration'],
-        querystring: noQuery,
+        querystring: requests.endpointQuery,
         response: responses(
-          { 200: ['Every endpoint that the client may use', answers.endpointList] },
-          ['unknown_field'],
+          { 200: ['Every endpoint that the client may use, by name', answers.endpointList] },
+          ['invalid_parameter', 'unknown_field'],
         ),
       },
       async handler(request): Promise<answers.EndpointList> {
         const [endpoints, health] = await Promise.all([
-          listEndpoints(sql),
+          listEndpoints(sql, request.query.q),
           endpointConnectivity(sql),
         ]);
         const account = accountLimit(request);

@@ -90,8 +90,9 @@ export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         ]),
       },
       async handler(request): Promise<answers.FlowList> {
-        const { status, ...page } = request.query;
-        const { flows, total } = await listFlows(sql, clientOf(request).accountId, status, page);
+        const { status, q, ...page } = request.query;
+        const { accountId } = clientOf(request);
+        const { flows, total } = await listFlows(sql, accountId, { status, q }, page);
         return {
           data: await showFlows(sql, flows),
           pagination: toPagination(page, flows.length, total),

@@ -1,11 +1,17 @@
 import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import { endpointDecider } from '../../domain/endpoints/decider.ts';
-import type { Endpoint, EndpointState } from '../../domain/endpoints/endpoint.ts';
+import {
+  addressIn,
+  type Endpoint,
+  type EndpointState,
+  hostOf,
+} from '../../domain/endpoints/endpoint.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
 import { type Key as KeyState, keyDecider } from '../../domain/key.ts';
 import { type Webhook, type WebhookState, webhookDecider } from '../../domain/webhook.ts';
 import { foldStream, type Stores } from '../fold.ts';
+import { matches } from '../search/text.ts';
 import { keyUses } from './key-use.ts';
 
 /** A key and its last use, to the minute. Null if it was never used. */
@@ -14,11 +20,17 @@ export type Key = KeyState & { last_used_at: string | null };
 /** An endpoint and the revision of its stream. */
 export type ConfiguredEndpoint = Endpoint & { revision: number };
 
-/** Returns all configured endpoints, sorted by name. */
-export async function listEndpoints(sql: Sql): Promise<ConfiguredEndpoint[]> {
+/** Returns the configured endpoints that have all words of `q`, or all, sorted by name. */
+export async function listEndpoints(sql: Sql, q?: string): Promise<ConfiguredEndpoint[]> {
   const rows = await sql<{ state: Endpoint; revision: number }[]>`
     select state, revision from read.endpoints where not removed order by name`;
-  return rows.map(({ state, revision }) => ({ ...state, revision }));
+  return rows
+    .filter(({ state }) => q === undefined || matches(q, textsOf(state)))
+    .map(({ state, revision }) => ({ ...state, revision }));
+}
+
+function textsOf({ endpoint_id, name, settings }: Endpoint): string[] {
+  return [endpoint_id, name, settings.protocol, hostOf(settings), addressIn(settings)];
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Flow, FlowStatus, ListingError, RunCompleted } from '../../domain/flows/flow.ts';
 import type { TransferStatus } from '../../domain/transfers/transfer.ts';
+import { matches as hasMatch } from '../search/text.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from '../transfers/columns.ts';
 import type { Page } from '../transfers/filter.ts';
 
@@ -18,23 +19,39 @@ export async function shownFlow(sql: Sql, flowId: string): Promise<ShownFlow | n
   return row ?? null;
 }
 
+export interface FlowFilter {
+  status?: Exclude<FlowStatus, 'removed'> | undefined;
+  /** Words, all of which the flow has. */
+  q?: string | undefined;
+}
+
 /** Returns a page of an account's flows, newest first, and the total of matches. */
 export async function listFlows(
   sql: Sql,
   accountId: string,
-  status: Exclude<FlowStatus, 'removed'> | undefined,
+  { status, q }: FlowFilter,
   { limit, offset }: Pick<Page, 'limit' | 'offset'>,
 ): Promise<{ flows: Flow[]; total: number }> {
   const matches = sql`
     account_id = ${accountId} and status <> 'removed'
     ${status === undefined ? sql`` : sql`and status = ${status}`}`;
+  const inOrder = sql`
+    select state from read.flows where ${matches} order by created_at desc, flow_id desc`;
+  if (q !== undefined) {
+    // An account has few flows, so all of them are read.
+    const rows = await sql<{ state: Flow }[]>`${inOrder}`;
+    const flows = rows.map(({ state }) => state).filter((flow) => isFound(q, flow));
+    return { flows: flows.slice(offset, offset + limit), total: flows.length };
+  }
   const [rows, [counted]] = await Promise.all([
-    sql<{ state: Flow }[]>`
-      select state from read.flows where ${matches}
-       order by created_at desc, flow_id desc limit ${limit} offset ${offset}`,
+    sql<{ state: Flow }[]>`${inOrder} limit ${limit} offset ${offset}`,
     sql<[{ total: bigint }]>`select count(*) as total from read.flows where ${matches}`,
   ]);
   return { flows: rows.map(({ state }) => state), total: Number(counted.total) };
+}
+
+function isFound(q: string, { flow_id, name, source, destination_uri }: Flow): boolean {
+  return hasMatch(q, [flow_id, name, source.uri, destination_uri]);
 }
 
 export async function countFlows(sql: Sql, accountId: string): Promise<number> {

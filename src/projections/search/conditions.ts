@@ -60,9 +60,9 @@ export async function passesOthers(
   { accountId, filter }: Search,
   parts: Part[],
 ): Promise<Record<'few' | 'ofFew' | 'ofMany', Fragment>> {
-  const { status, errorCode, destination, retryOf, batchId } = filter;
+  const { status, errorCode, destination, retryOf, retried, batchId } = filter;
   const none = { few: tx`select`, ofFew: tx``, ofMany: tx`true` };
-  const others = [status, errorCode, destination, retryOf, batchId];
+  const others = [status, errorCode, destination, retryOf, retried, batchId];
   if (others.every((value) => value === undefined)) return none;
   // `is true` keeps the planner from joins, whose costs it misjudges here.
   const own = tx`read.transfers where ${passes(tx, accountId, filter)}`;

@@ -34,6 +34,11 @@ export function hasWords(text: string, words: readonly string[]): boolean {
   return words.every((word) => text.includes(word));
 }
 
+/** Returns true if each word of a query is part of one of the texts. For lists that fit a page. */
+export function matches(query: string, texts: string[]): boolean {
+  return hasWords(normalize(texts.join('\n')), searchWords(query));
+}
+
 /** Returns the pattern of LIKE for texts with this word. */
 export function likePattern(word: string): string {
   return `%${word.replace(/[\\%_]/g, '\\$&')}%`;

@@ -3,7 +3,7 @@ import { fieldError } from '../../domain/errors.ts';
 import { CHANGES, type Change } from '../../domain/transfers/decider.ts';
 import type { Priority, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
-import { isRetry, retryOf } from './columns.ts';
+import { isRetried, isRetry, retryOf } from './columns.ts';
 import { isAfter, type Place, passes, type TransferFilter } from './filter.ts';
 import { eachTransfer } from './queries.ts';
 
@@ -68,13 +68,7 @@ async function findAll(
   after: Place | null,
   limit: number,
 ): Promise<string[]> {
-  const notRetried =
-    action === 'retry'
-      ? sql`and not exists (
-          select from (
-            select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
-           where r.retry_of = t.transfer_id)`
-      : sql``;
+  const notRetried = action === 'retry' ? sql`and not ${isRetried(sql)}` : sql``;
   const otherPriority =
     priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
   if (statuses.length === 0) return [];

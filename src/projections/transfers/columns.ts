@@ -19,6 +19,18 @@ export function isRetry(sql: Queryable) {
   return sql`strpos(state::text, '"retry_of":null') = 0`;
 }
 
+/**
+ * Whether another row repeats a row. The comparison of its value keeps the planner from a join, for
+ * which it would read all retries.
+ */
+export function isRetried(sql: Queryable) {
+  return sql`
+    (exists (
+      select from (
+        select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
+       where r.retry_of = transfer_id))`;
+}
+
 /** The batch of a row; null if it belongs to none. */
 export function batchOf(sql: Queryable) {
   return sql`((state -> 'facts' ->> 'batch_id') collate "C")`;

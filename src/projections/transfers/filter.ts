@@ -1,7 +1,15 @@
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { SortOrder, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
-import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
+import {
+  batchOf,
+  errorCodeOf,
+  hasBatch,
+  hasFailed,
+  isRetried,
+  isRetry,
+  retryOf,
+} from './columns.ts';
 
 export interface Page {
   limit: number;
@@ -31,6 +39,8 @@ export interface TransferFilter {
   batchId?: string | undefined;
   /** The transfer that they repeat. */
   retryOf?: string | undefined;
+  /** Whether another transfer repeats them. */
+  retried?: boolean | undefined;
   /** Words, all of which the transfer's search text has. */
   q?: string | undefined;
 }
@@ -84,7 +94,7 @@ export function statusMatches(sql: Queryable, { status }: TransferFilter) {
 /** Returns what a filter asks of a row besides account, status, time and `q`. */
 export function rowMatches(
   sql: Queryable,
-  { errorCode, destination, retryOf: repeated, batchId }: TransferFilter,
+  { errorCode, destination, retryOf: repeated, retried, batchId }: TransferFilter,
 ) {
   const errorMatches =
     errorCode === undefined
@@ -96,7 +106,10 @@ export function rowMatches(
     repeated === undefined ? sql`` : sql`and ${isRetry(sql)} and ${retryOf(sql)} = ${repeated}`;
   const batchMatches =
     batchId === undefined ? sql`` : sql`and ${hasBatch(sql)} and ${batchOf(sql)} = ${batchId}`;
-  return sql`${errorMatches} ${destinationMatches} ${retryMatches} ${batchMatches}`;
+  const retriedMatches =
+    retried === undefined ? sql`` : sql`and ${isRetried(sql)} = ${retried}::boolean`;
+  return sql`
+    ${errorMatches} ${destinationMatches} ${retryMatches} ${batchMatches} ${retriedMatches}`;
 }
 
 /**

@@ -7,8 +7,9 @@ import { instantOf, rowMatches, statusMatches, type TransferFilter, timesOf } fr
 const HOUR_MS = 3_600_000;
 
 /** True if the hourly counts know how many transfers match. They know nothing of a destination. */
-export function areCountedByHour({ errorCode, retryOf, batchId }: TransferFilter): boolean {
-  return errorCode === undefined && retryOf === undefined && batchId === undefined;
+export function areCountedByHour(filter: TransferFilter): boolean {
+  const { errorCode, retryOf, retried, batchId } = filter;
+  return [errorCode, retryOf, retried, batchId].every((value) => value === undefined);
 }
 
 /**

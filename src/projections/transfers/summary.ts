@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfers/transfer.ts';
-import { errorCodeOf, isRetry, retryOf } from './columns.ts';
+import { errorCodeOf, isRetried } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
 import { hourly } from './hours.ts';
 
@@ -9,13 +9,13 @@ export interface TransferSummary {
   byStatus: Record<TransferStatus, number>;
   /** The most frequent first. */
   failures: { code: TransferErrorCode; transfers: number }[];
-  /** How many of those that `failures` counts were retried. */
+  /** How many of the failed ones were retried. */
   retried: number;
 }
 
 /**
- * Counts an account's transfers by status, from the hourly counts, and the newest `failures` of its
- * failed ones by error code, and those of them that were retried. One snapshot.
+ * Counts an account's transfers by status, from the hourly counts, the newest `failures` of its
+ * failed ones by error code, and the failed ones that were retried. One snapshot.
  */
 export async function summarizeTransfers(
   sql: Sql,
@@ -27,6 +27,9 @@ export async function summarizeTransfers(
   const starts = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.from);
   const ends = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.to);
   const { from = '-infinity', to = 'infinity' } = filter;
+  const failed = sql`
+    account_id = ${accountId} and status = 'failed'
+    and created_at >= ${from}::text::timestamptz and created_at <= ${to}::text::timestamptz`;
   const rows = await sql<
     { kind: 'status' | 'code' | 'retried'; name: string; transfers: number }[]
   >`
@@ -43,9 +46,7 @@ export async function summarizeTransfers(
          and t.created_at >= s.starts and t.created_at < s.ends
     ),
     failed as (
-      select transfer_id, state from read.transfers
-       where account_id = ${accountId} and status = 'failed'
-         and created_at >= ${from}::text::timestamptz and created_at <= ${to}::text::timestamptz
+      select state from read.transfers where ${failed}
        order by created_at desc limit ${failures}
     )
     select 'status' as kind, status as name, sum(transfers)::float8 as transfers
@@ -53,11 +54,7 @@ export async function summarizeTransfers(
     union all
     select 'code', ${errorCodeOf(sql)}, count(*)::float8 from failed group by 2
     union all
-    select 'retried', '', count(*)::float8 from failed
-     where exists (
-       select from (
-         select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
-        where r.retry_of = transfer_id)
+    select 'retried', '', count(*)::float8 from read.transfers where ${failed} and ${isRetried(sql)}
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
   const counts = new Map(of('status').map(({ name, transfers }) => [name, transfers]));

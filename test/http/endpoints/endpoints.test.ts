@@ -100,6 +100,16 @@ describeWithPostgres('/v1/endpoints', () => {
       },
     });
     expect((await ask('GET', '')).body.data).toContainEqual(changed.body);
+    for (const [query, found] of [
+      ['LIFE', true],
+      ['life example.com', true],
+      [created.id, true],
+      ['life elsewhere', false],
+    ] as const) {
+      const { body } = await ask('GET', `?q=${encodeURIComponent(query)}`);
+      expect(body.data, query).toEqual(found ? [changed.body] : []);
+    }
+    expect(await ask('GET', '?q=')).toMatchObject({ status: 400 });
 
     expect(await ask('DELETE', `/${created.id}`)).toMatchObject({ status: 204, body: '' });
     for (const method of ['GET', 'DELETE'])

@@ -70,6 +70,7 @@ interface Known {
 describeWithPostgres('queries of transfers', () => {
   let database: TestDatabase;
   const known: Known[] = [];
+  const repeated = new Set<string | null>();
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -93,6 +94,7 @@ describeWithPostgres('queries of transfers', () => {
       });
       const code = status === 'failed' ? (i % 75 === 22 ? RARE : OFTEN) : null;
       known.push({ created, status, code });
+      repeated.add(created.retry_of);
       const stream = `transfer-${created.transfer_id}`;
       const path = code === null ? PATHS[status] : failedWith(code);
       const all: TransferEvent[] = [{ type: 'transfer.created', data: created }, ...path];
@@ -109,7 +111,7 @@ describeWithPostgres('queries of transfers', () => {
   /** Ids of the matches, newest first. */
   function naive(
     account: string,
-    { status, errorCode, from, to, destination, retryOf }: TransferFilter,
+    { status, errorCode, from, to, destination, retryOf, retried }: TransferFilter,
   ): string[] {
     return known
       .filter(({ created }) => created.account_id === account)
@@ -124,6 +126,9 @@ describeWithPostgres('queries of transfers', () => {
         ({ created }) => destination === undefined || created.destination.startsWith(destination),
       )
       .filter(({ created }) => retryOf === undefined || created.retry_of === retryOf)
+      .filter(
+        ({ created }) => retried === undefined || repeated.has(created.transfer_id) === retried,
+      )
       .map(({ created }) => ({ id: created.transfer_id, at: created.created_at }))
       .toSorted((a, b) => (a.at === b.at ? compare(b.id, a.id) : compare(b.at, a.at)))
       .map(({ id }) => id);
@@ -174,11 +179,13 @@ describeWithPostgres('queries of transfers', () => {
     { weight: 3, arbitrary: fc.constant({}) },
     fc.record({ errorCode: fc.constantFrom(OFTEN, RARE, NEVER) }),
   );
+  const retried = fc.record({ retried: fc.boolean() }, { requiredKeys: [] });
   const filter: fc.Arbitrary<TransferFilter> = fc
     .tuple(
       span,
       status,
       errorCode,
+      retried,
       fc.oneof(
         { weight: 3, arbitrary: fc.constant({}) },
         destination.map((destination) => ({ destination })),
@@ -288,6 +295,15 @@ describeWithPostgres('queries of transfers', () => {
       expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 6);
     });
 
+    it.each([true, false])('a page of those that failed, retried: %s', async (retried) => {
+      const read = () => list({ status: 'failed', retried });
+      for (let i = 0; i < 6; i++) await read();
+      const before = await rowsRead(sql);
+      await read();
+      // Those that have failed, for the total and for the page, and the retries of each.
+      expect((await rowsRead(sql)) - before).toBeLessThan(COUNT / 2);
+    });
+
     describe.each(['auto', 'force_generic_plan'])('those with an error, with %s,', (mode) => {
       let sql: Sql;
       beforeAll(() => {
@@ -373,12 +389,11 @@ describeWithPostgres('queries of transfers', () => {
 
   it('find what a change applies to, oldest first', async () => {
     const byId = new Map(known.map((each) => [each.created.transfer_id, each]));
-    const retried = new Set(known.map(({ created }) => created.retry_of));
     const applies = (id: string, action: Change, priority: string | undefined) => {
       const { created, status } = byId.get(id) as Known;
       if (!(CHANGES[action] as readonly string[]).includes(status)) return false;
       if (action === 'set_priority') return created.priority !== priority;
-      return action !== 'retry' || !retried.has(id);
+      return action !== 'retry' || !repeated.has(id);
     };
     await fc.assert(
       fc.asyncProperty(

@@ -1,3 +1,5 @@
+import { Empty } from '../feedback/empty.tsx';
+
 interface OnlySomeProps {
   /** What the list is filtered for, such as `unreachable endpoints`. */
   what: string;
@@ -14,5 +16,16 @@ export function OnlySome({ what, found, all: { href, label } }: OnlySomeProps) {
         {found === 0 ? `There are no ${what}.` : `Shows only ${what}.`} <a href={href}>{label}</a>
       </span>
     </p>
+  );
+}
+
+/** Replaces a list in which a search found nothing. */
+export function NoMatch({ what, all: { href, label } }: Pick<OnlySomeProps, 'what' | 'all'>) {
+  return (
+    <Empty title={`No ${what} match`}>
+      <p>
+        <a href={href}>{label}</a>
+      </p>
+    </Empty>
   );
 }

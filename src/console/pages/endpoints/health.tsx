@@ -1,4 +1,9 @@
-import type { AcceptedHostKey, AnnouncedHostKey, Endpoint } from '../../api/operations.ts';
+import type {
+  AcceptedHostKey,
+  AnnouncedHostKey,
+  Endpoint,
+  EndpointList,
+} from '../../api/operations.ts';
 import { Status, type Tone } from '../../components/values/status.tsx';
 
 /** As for API keys. */
@@ -33,6 +38,14 @@ export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
     ? { tone: 'good', label: 'Reachable' }
     : { tone: 'neutral', label: 'Not tried yet' };
 }
+
+/** Returns the endpoints that may not work. */
+export const doubtful = (endpoints: EndpointList) =>
+  endpoints.data.filter((endpoint) => healthOf(endpoint).tone === 'warning');
+
+/** Returns the endpoints that announce a host key which is not accepted. */
+export const announcing = (endpoints: EndpointList) =>
+  endpoints.data.filter((endpoint) => newHostKeysOf(endpoint).length > 0);
 
 /** Shows the health of an endpoint, and whether it is paused. */
 export function EndpointStates({ endpoint }: { endpoint: Endpoint }) {

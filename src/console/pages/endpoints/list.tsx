@@ -1,18 +1,19 @@
 import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
-import type { Endpoint } from '../../api/operations.ts';
+import type { Endpoint, EndpointList } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
+import { ListSearch } from '../../components/forms/list-search.tsx';
 import { unreachable } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
-import { OnlySome } from '../../components/tables/only-some.tsx';
+import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { LABELS, LIST, PROTOCOLS, serverOf } from './fields.ts';
-import { EndpointStates } from './health.tsx';
+import { announcing, doubtful, EndpointStates } from './health.tsx';
 
 const LOOK_MS = 10_000;
 
@@ -40,15 +41,23 @@ const COLUMNS: Column<Endpoint>[] = [
   { heading: 'Last reached', cell: ({ health }) => <Time at={health?.last_success_at ?? null} /> },
 ];
 
-/** Lists the servers that files are copied from and to; with `state=unreachable`, those alone. */
+/** Names of lists in the address, with the endpoints that they have. */
+const STATES: Record<string, { what: string; of: (endpoints: EndpointList) => Endpoint[] }> = {
+  unreachable: { what: 'unreachable endpoints', of: unreachable },
+  doubtful: { what: 'endpoints that may not work', of: doubtful },
+  announcing: { what: 'endpoints that announce a new host key', of: announcing },
+};
+
+/** Lists the servers that files are copied from and to; with `state` in the address, some. */
 export function EndpointListPage() {
-  const filtered = useLocation().query.state === 'unreachable';
+  const { q = '', state: name = '' } = useLocation().query;
+  const state = Object.hasOwn(STATES, name) ? STATES[name] : undefined;
   const { data, error, reload } = useLoad(
-    (signal) => call('GET /v1/endpoints', { signal }),
-    [],
+    (signal) => call('GET /v1/endpoints', { query: { ...(q && { q }) }, signal }),
+    [q],
     LOOK_MS,
   );
-  const rows = data && filtered ? unreachable(data) : (data?.data ?? []);
+  const rows = data && state ? state.of(data) : (data?.data ?? []);
   const add = (
     <May scope="admin">
       <a class="button primary" href="/console/settings/endpoints/new">
@@ -58,8 +67,10 @@ export function EndpointListPage() {
   );
   return (
     <Page title="Endpoints" subtitle="The servers that files come from and go to" actions={add}>
+      {(q || data?.data.length !== 0) && <ListSearch placeholder="Name or host" />}
       <LoadState of={{ data, error, reload }} />
-      {data?.data.length === 0 && (
+      {q && data?.data.length === 0 && <NoMatch what="endpoints" all={LIST} />}
+      {!q && data?.data.length === 0 && (
         <Empty title="No endpoints yet">
           <p>
             An endpoint is a server with the account that Waybill signs in with:{' '}
@@ -69,7 +80,7 @@ export function EndpointListPage() {
           {add}
         </Empty>
       )}
-      {filtered && <OnlySome what="unreachable endpoints" found={rows.length} all={LIST} />}
+      {state && data && <OnlySome what={state.what} found={rows.length} all={LIST} />}
       {rows.length > 0 && (
         <Table caption="Endpoints by name" columns={COLUMNS} rows={rows} id={({ id }) => id} />
       )}

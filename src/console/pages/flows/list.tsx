@@ -1,20 +1,25 @@
 import { useLocation } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
-import type { Flow } from '../../api/operations.ts';
+import type { Flow, FlowList } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
+import { ListSearch } from '../../components/forms/list-search.tsx';
+import { failing } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { useOpen } from '../../components/layout/use-open.ts';
+import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
-import { FlowState, RunStrip, triggerOf } from './states.tsx';
+import { FlowState, late, RunStrip, triggerOf } from './states.tsx';
 
 const PAGE = 25;
+/** All flows of an account fit the largest page of the API. */
+const ALL = 100;
 const LOAD_MS = 5_000;
 
 const COLUMNS: Column<Flow>[] = [
@@ -45,16 +50,27 @@ const COLUMNS: Column<Flow>[] = [
   { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString('en') },
 ];
 
-/** The flows of the account, newest first. */
+const LIST = { href: '/console/flows', label: 'Show all flows' };
+
+/** Names of lists in the address, with the flows that they have. */
+const STATES: Record<string, { what: string; of: (flows: FlowList) => Flow[] }> = {
+  failing: { what: 'flows that cannot list their folder', of: failing },
+  late: { what: 'flows that did not run when due', of: late },
+};
+
+/** The flows of the account, newest first; with `state` in the address, some of them. */
 export function FlowListPage() {
   const { query } = useLocation();
   const open = useOpen();
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
+  const { q = '', state: name = '' } = query;
+  const state = Object.hasOwn(STATES, name) ? STATES[name] : undefined;
   const list = useLoad(
-    (signal) => call('GET /v1/flows', { query: { limit: PAGE, offset }, signal }),
-    [offset],
+    (signal) => (state ? loadAll(q, state.of, signal) : loadPage(q, PAGE, offset, signal)),
+    [q, name, offset],
     LOAD_MS,
   );
+  const { data } = list;
   return (
     <Page
       title="Flows"
@@ -75,19 +91,40 @@ export function FlowListPage() {
         </May>
       }
     >
+      {(q || name || data?.pagination.total !== 0) && <ListSearch placeholder="Name or folder" />}
+      {state && data && <OnlySome what={state.what} found={data.pagination.total} all={LIST} />}
       <PagedTable
         list={list}
         caption="Flows, newest first"
         columns={COLUMNS}
         empty={
-          <Empty title="No flows yet">
-            <p>
-              A flow looks at a folder again and again, and copies what is new there. It takes each
-              version of a file once.
-            </p>
-          </Empty>
+          q ? (
+            <NoMatch what="flows" all={LIST} />
+          ) : (
+            !state && (
+              <Empty title="No flows yet">
+                <p>
+                  A flow looks at a folder again and again, and copies what is new there. It takes
+                  each version of a file once.
+                </p>
+              </Empty>
+            )
+          )
         }
       />
     </Page>
   );
+}
+
+function loadPage(q: string, limit: number, offset: number, signal: AbortSignal) {
+  return call('GET /v1/flows', { query: { ...(q && { q }), limit, offset }, signal });
+}
+
+async function loadAll(
+  q: string,
+  of: (flows: FlowList) => Flow[],
+  signal: AbortSignal,
+): Promise<FlowList> {
+  const data = of(await loadPage(q, ALL, 0, signal));
+  return { data, pagination: { total: data.length, limit: ALL, offset: 0, has_more: false } };
 }

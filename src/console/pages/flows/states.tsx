@@ -1,4 +1,4 @@
-import type { Flow, FlowRun } from '../../api/operations.ts';
+import type { Flow, FlowList, FlowRun } from '../../api/operations.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance } from '../../components/values/time.tsx';
@@ -14,6 +14,19 @@ const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   empty: { label: 'Found nothing', tone: 'neutral' },
   failed: { label: 'Failed', tone: 'bad' },
 };
+
+/** A flow that is due for longer does not run: the process that lists folders is away or stuck. */
+const LATE_MS = 5 * 60_000;
+
+/** Returns the flows that did not run when they were due. */
+export const late = (flows: FlowList) =>
+  flows.data.filter(
+    ({ failing, delayed_by, next_run_at }) =>
+      failing === null &&
+      delayed_by === null &&
+      next_run_at !== null &&
+      Date.now() - Date.parse(next_run_at) > LATE_MS,
+  );
 
 /** Runs in the strip of a flow. */
 const IN_STRIP = 12;

@@ -1,5 +1,5 @@
 import { urlOf } from '../../api/client.ts';
-import type { Movers } from '../../api/operations.ts';
+import type { Endpoint, Movers } from '../../api/operations.ts';
 import {
   DELIVERIES_COUNTED_TO,
   expiring,
@@ -11,13 +11,12 @@ import {
 import { distance } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
-import { healthOf, newHostKeysOf } from '../endpoints/health.tsx';
+import { announcing, doubtful, healthOf } from '../endpoints/health.tsx';
+import { late } from '../flows/states.tsx';
 import type { Filter } from '../transfers/filter.ts';
 import { WAITED_MINUTES, type Waiting } from './waiting.ts';
 
 const SHOWN = 5;
-/** A flow that is due for longer does not run: the process that lists folders is away or stuck. */
-const LATE_MS = 5 * 60_000;
 
 /** Something that needs attention, with the page that helps. */
 export interface Finding {
@@ -46,7 +45,7 @@ export interface Check {
 export function checksOf(
   overview: Overview,
   movers: Part<Movers>,
-  waiting: Part<Waiting>,
+  waiting: Part<Waiting[]>,
 ): Check[] {
   const checks = [
     transfers(overview),
@@ -77,9 +76,18 @@ function transfers({ recent, summary }: Overview): Check {
       title: `${many(failed, 'transfer')} failed in 24 hours`,
       items:
         retried > 0
-          ? [{ name: many(retried, 'other'), detail: `${retried === 1 ? 'was' : 'were'} retried` }]
+          ? [
+              {
+                name: many(retried, 'other'),
+                href: listOf(recent, { status: 'failed', retried: true }),
+                detail: `${retried === 1 ? 'was' : 'were'} retried`,
+              },
+            ]
           : [],
-      link: { href: listOf(recent, { status: 'failed' }), label: 'Show failed transfers' },
+      link: {
+        href: listOf(recent, { status: 'failed', retried: false }),
+        label: 'Show failed transfers',
+      },
     }),
     fine:
       retried > 0
@@ -88,45 +96,37 @@ function transfers({ recent, summary }: Overview): Check {
   };
 }
 
-function waitingOf(part: Part<Waiting>): Check {
-  const { total = 0, oldest = null } = part?.data ?? {};
+function waitingOf(part: Part<Waiting[]>): Check {
   return {
     name: 'waiting transfers',
     part,
-    findings: found(total, {
-      tone: 'warning',
-      title: `${many(total, 'transfer')} ${total === 1 ? 'has' : 'have'} waited for more than ${WAITED_MINUTES} minutes`,
-      items: oldest
-        ? [
-            {
-              name: oldest.file_name,
-              href: `/console/transfers/${oldest.id}`,
-              detail: `the oldest, created ${distance(oldest.created_at)}. ${oldest.waiting_for?.message ?? ''}`,
-            },
-          ]
-        : [],
-      link: {
-        href: urlOf('/console/transfers', {
-          query: { status: oldest?.status, sort: 'created_at' },
-        }),
-        label: 'Show the oldest',
-      },
-    }),
+    findings: (part?.data ?? []).flatMap(({ filter, total, oldest }) =>
+      found(total, {
+        tone: 'warning',
+        title: `${many(total, `${filter.status} transfer`)} ${total === 1 ? 'has' : 'have'} waited for more than ${WAITED_MINUTES} minutes`,
+        items: oldest
+          ? [
+              {
+                name: oldest.file_name,
+                href: `/console/transfers/${oldest.id}`,
+                detail: `the oldest, created ${distance(oldest.created_at)}. ${oldest.waiting_for?.message ?? ''}`,
+              },
+            ]
+          : [],
+        link: {
+          href: urlOf('/console/transfers', { query: { ...filter } }),
+          label: `Show ${filter.status} transfers, oldest first`,
+        },
+      }),
+    ),
     fine: `No transfer has waited for more than ${WAITED_MINUTES} minutes.`,
   };
 }
 
 function flows({ flows: part }: Overview): Check {
   const failed = part?.data ? failing(part.data) : [];
-  const late = (part?.data?.data ?? []).filter(
-    ({ failing, delayed_by, next_run_at }) =>
-      failing === null &&
-      delayed_by === null &&
-      next_run_at !== null &&
-      Date.now() - Date.parse(next_run_at) > LATE_MS,
-  );
+  const overdue = part?.data ? late(part.data) : [];
   const address = '/console/flows';
-  const link = { href: address, label: 'Show flows' };
   return {
     name: 'flows',
     part,
@@ -141,17 +141,17 @@ function flows({ flows: part }: Overview): Check {
             ? `first failed ${distance(failing.since)}: ${failing.error.message}`
             : '',
         })),
-        link,
+        link: { href: `${address}?state=failing`, label: 'Show failing flows' },
       }),
-      ...found(late.length, {
+      ...found(overdue.length, {
         tone: 'bad',
-        title: `${many(late.length, 'flow')} did not run when due`,
-        items: late.map(({ id, name, next_run_at }) => ({
+        title: `${many(overdue.length, 'flow')} did not run when due`,
+        items: overdue.map(({ id, name, next_run_at }) => ({
           name,
           href: `${address}/${id}`,
           detail: `was due ${distance(next_run_at as string)}. Check that a process with the role monitor runs`,
         })),
-        link,
+        link: { href: `${address}?state=late`, label: 'Show late flows' },
       }),
     ],
     fine: 'Every flow lists its folder.',
@@ -159,12 +159,12 @@ function flows({ flows: part }: Overview): Check {
 }
 
 function endpoints({ endpoints: part }: Overview): Check {
-  const all = part?.data?.data ?? [];
-  const down = part?.data ? unreachable(part.data) : [];
-  const doubtful = all.filter((endpoint) => healthOf(endpoint).tone === 'warning');
-  const announcing = all.filter((endpoint) => newHostKeysOf(endpoint).length > 0);
+  const all = part?.data ?? { data: [] };
+  const down = unreachable(all);
+  const inDoubt = doubtful(all);
+  const withNewKey = announcing(all);
   const address = '/console/settings/endpoints';
-  const itemOf = (endpoint: (typeof all)[number]): Item => ({
+  const itemOf = (endpoint: Endpoint): Item => ({
     name: endpoint.name,
     href: `${address}/${endpoint.id}`,
     detail: [
@@ -186,21 +186,21 @@ function endpoints({ endpoints: part }: Overview): Check {
         items: down.map(itemOf),
         link: { href: `${address}?state=unreachable`, label: 'Show unreachable endpoints' },
       }),
-      ...found(doubtful.length, {
+      ...found(inDoubt.length, {
         tone: 'warning',
-        title: `${many(doubtful.length, 'endpoint')} may not work`,
-        items: doubtful.map(itemOf),
-        link: { href: address, label: 'Show endpoints' },
+        title: `${many(inDoubt.length, 'endpoint')} may not work`,
+        items: inDoubt.map(itemOf),
+        link: { href: `${address}?state=doubtful`, label: 'Show endpoints in doubt' },
       }),
-      ...found(announcing.length, {
+      ...found(withNewKey.length, {
         tone: 'warning',
-        title: `${many(announcing.length, 'endpoint')} ${announcing.length === 1 ? 'announces' : 'announce'} a new host key`,
-        items: announcing.map(({ id, name }) => ({
+        title: `${many(withNewKey.length, 'endpoint')} ${withNewKey.length === 1 ? 'announces' : 'announce'} a new host key`,
+        items: withNewKey.map(({ id, name }) => ({
           name,
           href: `${address}/${id}`,
           detail: 'compare it, then accept it',
         })),
-        link: { href: address, label: 'Show endpoints' },
+        link: { href: `${address}?state=announcing`, label: 'Show endpoints with new keys' },
       }),
     ],
     fine: 'No endpoint is unreachable.',

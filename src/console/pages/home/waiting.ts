@@ -4,25 +4,25 @@ import type { TransferListItem } from '../../api/operations.ts';
 /** A transfer that waits for longer needs a look: a retry, a paused endpoint, or a long queue. */
 export const WAITED_MINUTES = 15;
 
-/** The transfers of the account that were created long ago and do not move. */
+/** Transfers of the account in one state that were created long ago and do not move. */
 export interface Waiting {
+  /** Of the list that has them, and no others. */
+  filter: { status: 'pending' | 'queued'; to_date: string; sort: 'created_at' };
   total: number;
   /** Null if there are none. */
   oldest: TransferListItem | null;
 }
 
-export async function findWaiting(signal: AbortSignal): Promise<Waiting> {
+export function findWaiting(signal: AbortSignal): Promise<Waiting[]> {
   const to_date = new Date(Date.now() - WAITED_MINUTES * 60_000).toISOString();
-  const lists = await Promise.all(
-    (['pending', 'queued'] as const).map((status) =>
-      call('GET /v1/transfers', {
-        query: { status, to_date, sort: 'created_at', limit: 1 },
+  return Promise.all(
+    (['pending', 'queued'] as const).map(async (status) => {
+      const filter = { status, to_date, sort: 'created_at' } as const;
+      const { data, pagination } = await call('GET /v1/transfers', {
+        query: { ...filter, limit: 1 },
         signal,
-      }),
-    ),
+      });
+      return { filter, total: pagination.total, oldest: data[0] ?? null };
+    }),
   );
-  const [oldest = null] = lists
-    .flatMap(({ data }) => data)
-    .toSorted((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at));
-  return { total: lists.reduce((sum, { pagination }) => sum + pagination.total, 0), oldest };
 }

@@ -8,6 +8,7 @@ import type {
 import { STATUSES } from './states.tsx';
 
 export const ADDRESS = '/console/transfers';
+type AnyQuery = Record<string, string | number | boolean | undefined>;
 const DAY_MS = 86_400_000;
 
 /** The filters of `GET /v1/transfers`. */
@@ -26,7 +27,7 @@ export interface View {
 export const PAGE_SIZES = [25, 50, 100];
 
 export function readView(query: Record<string, string>): View {
-  const { q, error_code, destination, retry_of, batch_id, from_date, to_date } = query;
+  const { q, error_code, retried, destination, retry_of, batch_id, from_date, to_date } = query;
   const status = STATUSES.find((known) => known === query.status);
   return {
     filter: {
@@ -34,6 +35,7 @@ export function readView(query: Record<string, string>): View {
       ...(status && { status }),
       // Also one that this console does not know: the service may, or reports it.
       ...(error_code && { error_code: error_code as TransferErrorCode }),
+      ...((retried === 'true' || retried === 'false') && { retried: retried === 'true' }),
       ...(destination && { destination }),
       ...(retry_of && { retry_of }),
       ...(batch_id && { batch_id }),
@@ -52,7 +54,7 @@ export function addressOf(
   changes: Record<string, string | number> = {},
 ): string {
   const sort = order === '-created_at' ? undefined : order;
-  const query: Record<string, string | number | undefined> = { ...filter, sort, limit, ...changes };
+  const query: AnyQuery = { ...filter, sort, limit, ...changes };
   if (query.sort === '-created_at') delete query.sort;
   return urlOf(ADDRESS, { query });
 }
@@ -63,6 +65,7 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
     q = '',
     status,
     error_code,
+    retried,
     destination = '',
     retry_of,
     batch_id,
@@ -89,6 +92,8 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
     (status === undefined || transfer.status === status) &&
     (error_code === undefined ||
       (transfer.status === 'failed' && transfer.error?.code === error_code)) &&
+    // Only the list knows what was retried: a new transfer was not.
+    retried !== true &&
     transfer.destination.startsWith(destination) &&
     (retry_of === undefined || transfer.retry_of === retry_of) &&
     (batch_id === undefined || transfer.batch_id === batch_id) &&

@@ -3,7 +3,9 @@ import { ERROR_CODES, reasonOf } from '../../../api/error-reasons.ts';
 import { DayField } from '../../../components/forms/day-field.tsx';
 import { SearchField } from '../../../components/forms/search-field.tsx';
 import { addressOf, type View } from '../filter.ts';
-import { labelOf, STATUSES } from '../states.tsx';
+import { CHANGEABLE, labelOf, STATUSES } from '../states.tsx';
+
+const isRetryable = (status?: string) => CHANGEABLE.retry.some((known) => known === status);
 
 const TRANSFER_ID = /^txr_[0-9A-Z]{26}$/;
 
@@ -13,9 +15,13 @@ export function Filters({ view }: { view: View }) {
   const { filter, order } = view;
   const apply = (changes: Record<string, string>) => route(addressOf(view, changes));
 
-  // No transfer in another state matches a reason of failure.
+  // No transfer in another state matches a reason of failure, or can be retried.
   const applyStatus = (status: string) =>
-    apply(status === 'failed' ? { status } : { status, error_code: '' });
+    apply({
+      status,
+      ...(status !== 'failed' && { error_code: '' }),
+      ...(!isRetryable(status) && { retried: '' }),
+    });
 
   function search(text: string): void {
     const q = text.trim();
@@ -59,6 +65,19 @@ export function Filters({ view }: { view: View }) {
                   {reasonOf(code).label}
                 </option>
               ))}
+            </select>
+          </label>
+        )}
+        {(isRetryable(filter.status) || filter.retried !== undefined) && (
+          <label>
+            <span>Retries</span>
+            <select
+              value={String(filter.retried ?? '')}
+              onChange={({ currentTarget }) => apply({ retried: currentTarget.value })}
+            >
+              <option value="">All</option>
+              <option value="false">Not retried</option>
+              <option value="true">Retried</option>
             </select>
           </label>
         )}

@@ -88,9 +88,12 @@ export function useMovingRows(
     const hasOthers =
       filter.status !== undefined &&
       here.some(({ id }) => changes.get(id)?.status !== filter.status);
+    const hasRetried =
+      filter.retried === false &&
+      transfers.some(({ retry_of }) => retry_of !== null && ids.has(retry_of));
     const hasMissed =
       isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !changes.has(id));
-    if (others.length > 0 || hasOthers || hasMissed || incomplete) setOutdated(true);
+    if (others.length > 0 || hasOthers || hasRetried || hasMissed || incomplete) setOutdated(true);
   });
 
   return {
