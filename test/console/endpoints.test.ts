@@ -380,6 +380,14 @@ await describeConsole('endpoints in the console', () => {
         await page.goto(`${LIST}/${(await saved('bank'))?.endpoint_id}/edit`);
         await page.getByRole('button', { name: 'Replace credentials' }).click();
         expect(await page.getByRole('textbox', { name: 'Private key' }).inputValue()).toBe('');
+
+        await page.getByLabel('Sign in with').selectOption('Private key and password');
+        await page.getByRole('textbox', { name: 'Private key' }).fill(alpha.privateKey);
+        await page.getByLabel('Password', { exact: true }).fill('a second secret');
+        await page.getByRole('button', { name: 'Save changes' }).click();
+        await eventually(() => heading(page)).toBe('bank');
+        expect(await saved('bank')).toMatchObject({ sign_in: 'private_key_and_password' });
+        await page.getByText('Private key and password').waitFor();
       });
 
       test('a changed host key is shown beside the accepted one', async () => {

@@ -210,8 +210,7 @@ describe('an endpoint request', () => {
     [{ max_connections: 0 }, 'max_connections: too_small'],
     [{ accounts: [] }, 'accounts: too_small'],
     [{ accounts: ['UP'] }, 'accounts.0: invalid_format'],
-    [{ password: undefined }, 'password: give either password or private_key'],
-    [{ private_key: 'x' }, 'password: give either password or private_key'],
+    [{ password: undefined }, 'password: give password or private_key, or both'],
     [{ passphrase: 'x' }, 'passphrase: belongs to a private_key'],
     [{ bucket: 'x' }, 'bucket: unknown'],
     [{ protocol: 'ftp' }, 'protocol: invalid_union'],
@@ -247,6 +246,12 @@ describe('an endpoint request', () => {
       expect(problems(endpointRequest, { ...s3, endpoint_url })).not.toEqual([]);
     },
   );
+
+  it('has a key, a password or both to sign in over SFTP', () => {
+    const both = { private_key: 'k', password: 'p' };
+    expect(of(both)).toEqual([]);
+    expect(of({ ...both, passphrase: 'x' })).toEqual([]);
+  });
 
   it('has one way to sign in to Azure', () => {
     const azure = { name: 'a', protocol: 'azure', account: 'acc', container: 'c' };

@@ -1475,7 +1475,7 @@ export type SignIn = {
   api_key: string;
 };
 
-export type SignInKind = "password" | "private_key" | "access_key" | "account_key" | "sas_token";
+export type SignInKind = "password" | "private_key" | "private_key_and_password" | "access_key" | "account_key" | "sas_token";
 
 export type SignInOptions = {
   identity_provider: string | null;

@@ -140,9 +140,17 @@ export function hasCredentials(update: EndpointUpdate): update is EndpointReques
     .some((name) => isGiven(update, name));
 }
 
-/** Returns the way to sign in for which a request has secrets; undefined if it has none. */
+/** Returns the way to sign in that takes the secrets of a request; undefined if none does. */
 export function signInOf(value: EndpointUpdate): [name: string, way: SignInWay] | undefined {
-  return Object.entries(protocolOf(value).signIns).find(([, way]) => isGiven(value, firstOf(way)));
+  const protocol = protocolOf(value);
+  const given = secretsOf(protocol)
+    .flat()
+    .filter((name) => isGiven(value, name));
+  return Object.entries(protocol.signIns).find(
+    ([, way]) =>
+      given.every((name) => name in way.secrets) &&
+      requiredOf(way).every((name) => given.includes(name)),
+  );
 }
 
 /** Returns the names of the secrets of each of the protocol's ways to sign in. */
@@ -150,9 +158,13 @@ export function secretsOf({ signIns }: AnyProtocol): string[][] {
   return Object.values(signIns).map(({ secrets }) => Object.keys(secrets));
 }
 
-/** Returns the secret whose presence means that a request signs in this way. */
-function firstOf({ secrets }: SignInWay): string {
-  return Object.keys(secrets)[0] as string;
+function requiredOf({ secrets }: SignInWay): string[] {
+  return Object.keys(secrets).filter((name) => !secrets[name]?.optional);
+}
+
+/** Returns the first secret of each way to sign in, each once. A request needs one of them. */
+function firstSecretsOf(protocol: AnyProtocol): string[] {
+  return [...new Set(secretsOf(protocol).map(([first]) => first as string))];
 }
 
 type ViaRequest = Omit<Via, 'port'> & { port?: number | undefined } & ViaCredentials;
@@ -175,7 +187,7 @@ function requireSecretOfVia(value: EndpointUpdate, context: z.RefinementCtx): vo
   const via = viaIn(value);
   if (via === null || via.username === null || viaSecretsIn(value) !== null) return;
   const message =
-    via.type === 'ssh' ? 'give either password or private_key' : 'is required for a username';
+    via.type === 'ssh' ? 'give password or private_key, or both' : 'is required for a username';
   context.addIssue({ code: 'custom', path: ['via', 'password'], message });
 }
 
@@ -211,30 +223,39 @@ export const filesQuery = z.strictObject({
 });
 
 function requireOneSecret(value: EndpointRequest, context: z.RefinementCtx): void {
-  if (signInOf(value)) return;
-  const names = Object.values(protocolOf(value).signIns).map(firstOf);
-  context.addIssue({
-    code: 'custom',
-    path: [names[0] as string],
-    message: `give either ${names.join(' or ')}`,
-  });
+  const protocol = protocolOf(value);
+  const names = firstSecretsOf(protocol);
+  if (names.some((name) => isGiven(value, name))) return;
+  const message = takesAll(protocol, names)
+    ? `give ${names.join(' or ')}, or both`
+    : `give either ${names.join(' or ')}`;
+  context.addIssue({ code: 'custom', path: [names[0] as string], message });
+}
+
+/** Returns whether one way to sign in takes all these secrets. */
+function takesAll(protocol: AnyProtocol, names: string[]): boolean {
+  return secretsOf(protocol).some((way) => names.every((name) => way.includes(name)));
 }
 
 function refuseSecretsThatClash(value: EndpointUpdate, context: z.RefinementCtx): void {
-  const refuse = (field: string, message: string) =>
-    context.addIssue({ code: 'custom', path: [field], message });
-  const ways = Object.values(protocolOf(value).signIns);
-  const given = ways.map(firstOf).filter((name) => isGiven(value, name));
-  if (given.length > 1) refuse(given[0] as string, `give either ${given.join(' or ')}`);
-  for (const { secrets } of ways) {
-    const names = Object.keys(secrets);
-    const required = names.filter((name) => !secrets[name]?.optional);
+  const clash = signInOf(value) ? undefined : clashIn(value);
+  if (clash) context.addIssue({ code: 'custom', path: [clash.field], message: clash.message });
+}
+
+/** Returns what is wrong with secrets that fit no way to sign in. */
+function clashIn(value: EndpointUpdate): { field: string; message: string } | undefined {
+  const protocol = protocolOf(value);
+  const given = firstSecretsOf(protocol).filter((name) => isGiven(value, name));
+  if (!takesAll(protocol, given))
+    return { field: given[0] as string, message: `give either ${given.join(' or ')}` };
+  for (const way of Object.values(protocol.signIns)) {
+    const required = requiredOf(way);
     const missing = required.find((name) => !isGiven(value, name));
-    if (missing === undefined) continue;
-    const other = names.find((name) => isGiven(value, name));
-    if (other === undefined) continue;
-    if (required.includes(other)) refuse(missing, 'is required: the two belong together');
-    else refuse(other, `belongs to a ${missing}`);
+    const other = Object.keys(way.secrets).find((name) => isGiven(value, name));
+    if (missing === undefined || other === undefined) continue;
+    return required.includes(other)
+      ? { field: missing, message: 'is required: the two belong together' }
+      : { field: other, message: `belongs to a ${missing}` };
   }
 }
 

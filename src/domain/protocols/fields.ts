@@ -132,8 +132,6 @@ function via<Type extends ViaType>(type: z.ZodEnum<{ [Key in Type]: Key }>, id: 
         context.addIssue({ code: 'custom', path: [field], message });
       if (value.type === 'ssh') {
         if (value.username === null) refuse('username', 'is required for a jump host');
-        if (value.password !== undefined && value.private_key !== undefined)
-          refuse('password', 'give either password or private_key');
         if (value.passphrase !== undefined && value.private_key === undefined)
           refuse('passphrase', 'belongs to a private_key');
         return;

@@ -18,6 +18,20 @@ import { type CredentialsOf, defineProtocol, onServer, type SettingsOf } from '.
 
 const PORT = 22;
 
+const KEY_AND_PASSPHRASE = {
+  private_key: {
+    label: 'Private key',
+    kind: 'lines',
+    placeholder: '-----BEGIN OPENSSH PRIVATE KEY-----',
+  },
+  passphrase: {
+    label: 'Passphrase',
+    kind: 'secret',
+    hint: 'Needed only if the key has one',
+    optional: true,
+  },
+} as const;
+
 export const sftp = defineProtocol({
   name: 'sftp',
   label: 'SFTP',
@@ -37,21 +51,11 @@ export const sftp = defineProtocol({
   },
   signIns: {
     password: BY_PASSWORD,
-    private_key: {
-      label: 'Private key',
-      secrets: {
-        private_key: {
-          label: 'Private key',
-          kind: 'lines',
-          placeholder: '-----BEGIN OPENSSH PRIVATE KEY-----',
-        },
-        passphrase: {
-          label: 'Passphrase',
-          kind: 'secret',
-          hint: 'Needed only if the key has one',
-          optional: true,
-        },
-      },
+    private_key: { label: 'Private key', secrets: KEY_AND_PASSPHRASE },
+    // For a server that requires both.
+    private_key_and_password: {
+      label: 'Private key and password',
+      secrets: { ...KEY_AND_PASSPHRASE, ...BY_PASSWORD.secrets },
     },
   },
   form: {

@@ -134,8 +134,8 @@ export type TransferPhase =
 export interface TransferError {
   code: TransferErrorCode;
   /**
-   * The server's message if it sent one, without secrets. For `auth_failed` it is always
-   * "Authentication failed".
+   * The server's message if it sent one, without secrets. For `auth_failed` it begins
+   * with "Authentication failed".
    */
   message: string;
   retryable: boolean;

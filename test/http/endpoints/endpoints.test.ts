@@ -348,7 +348,7 @@ describeWithPostgres('/v1/endpoints', () => {
 
   test.each([
     ['no credentials', { password: undefined }, 'password'],
-    ['two kinds of credentials', { private_key: 'k' }, 'password'],
+    ['a text that is no key beside a password', { private_key: 'k' }, 'private_key'],
     ['an invalid name', { name: 'Not this' }, 'name'],
     ['a field of another protocol', { bucket: 'b' }, 'bucket'],
     ['a path that leaves its base', { base_path: '/a/../b' }, 'base_path'],
@@ -401,10 +401,13 @@ describeWithPostgres('/v1/endpoints', () => {
     test.each([
       ['is not encrypted', { private_key: key }],
       ['has a passphrase', { private_key: encrypted, passphrase: CANARY }],
+      ['stands beside a password', { private_key: key, password: CANARY }],
     ])('is accepted if it %s', async (what, secrets) => {
       const name = `key-${what.replaceAll(' ', '-')}`;
       const { has_credentials } = await create({ name, password: undefined, ...secrets });
-      expect(has_credentials).toBe('private_key');
+      expect(has_credentials).toBe(
+        'password' in secrets ? 'private_key_and_password' : 'private_key',
+      );
     });
   });
 

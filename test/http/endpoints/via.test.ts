@@ -146,7 +146,6 @@ describeWithPostgres(`an endpoint behind a hop${whyNot ? ` (${whyNot})` : ''}`, 
 
   test.skipIf(whyNot !== null).each<[Record<string, unknown>, string]>([
     [{ type: 'ssh', username: null }, 'via.username'],
-    [{ type: 'ssh', password: CANARY, private_key: CANARY }, 'via.password'],
     [{ type: 'ssh', passphrase: CANARY, password: CANARY }, 'via.passphrase'],
     [{ type: 'http', password: CANARY, host_keys: [{ sha256: 'x' }] }, 'via.host_keys[0].sha256'],
     [{ type: 'http', private_key: CANARY }, 'via.private_key'],

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Client, ConnectConfig, ParsedKey, SFTPWrapper } from 'ssh2';
+import type { Client, ParsedKey, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import {
   type AnnouncedHostKey,
@@ -11,12 +11,12 @@ import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
-import { connectionError, fileError, type SshError } from './errors.ts';
+import { connectionError, fileError, type SshError, withRefusal } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { fingerprintOf } from './host-key.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
-import { answerPrompts, signIn } from './sign-in.ts';
+import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
 export type SftpCredentials = Extract<
@@ -114,7 +114,7 @@ export async function presentedHostKey(routing: Routing, signal: AbortSignal): P
     'Stopped after the server presented its host key',
   );
   let presented = '';
-  const shake = handshake(route, routing, {}, (fingerprint) => {
+  const shake = handshake(route, routing, signIn({}), (fingerprint) => {
     presented = fingerprint;
     return seen;
   });
@@ -135,7 +135,7 @@ export async function presentedHostKey(routing: Routing, signal: AbortSignal): P
 async function handshake(
   { stream, socket }: Route,
   routing: Routing,
-  credentials: ConnectConfig,
+  { config, refusal }: SignIn,
   judge: (fingerprint: string) => FileError | null,
   announce: Target['announce'] = () => {},
 ): Promise<Session> {
@@ -174,10 +174,10 @@ async function handshake(
         verified_by: verifiedBy,
       });
   });
-  answerPrompts(ssh, credentials);
+  answerPrompts(ssh, config);
   try {
     const sftp = await client.connect({
-      ...credentials,
+      ...config,
       sock: stream,
       username,
       readyTimeout: 0,
@@ -201,7 +201,7 @@ async function handshake(
       const offers = await describeOffers(stream, username, timeoutMs);
       throw new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause: failure });
     }
-    throw fileError(failure ?? error, step, `${host}:${port}`);
+    throw withRefusal(fileError(failure ?? error, step, `${host}:${port}`), refusal());
   } finally {
     clearTimeout(timer);
   }

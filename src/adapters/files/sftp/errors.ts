@@ -57,7 +57,7 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 
 /**
  * Returns the FileError for an error in a step. `subject` is a path or the server. A rejected
- * sign-in always has the same message, whatever the server says of accounts and methods.
+ * sign-in always has the same message, whatever the server says of accounts.
  */
 export function fileError(
   error: unknown,
@@ -83,6 +83,14 @@ function codeOf(
   const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
   if (typeof code === 'number') return BY_STATUS[side][code] ?? byWords ?? 'internal_error';
   return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
+}
+
+/** Adds what the server has said of each secret to a rejected sign-in. Null: nothing. */
+export function withRefusal(error: FileError, refusal: string | null): FileError {
+  if (error.code !== 'auth_failed' || refusal === null) return error;
+  return new FileError(error.code, error.step, `${error.message}: ${refusal}`, {
+    cause: error.cause,
+  });
 }
 
 /**

@@ -5,7 +5,7 @@ import { nameOfVia } from '../../../domain/endpoints/via.ts';
 import { FileError } from '../port.ts';
 import { throughHop, type ViaOptions } from '../via/proxy.ts';
 import { authorityOf } from '../via/target.ts';
-import { connectionError, fileError } from './errors.ts';
+import { connectionError, fileError, withRefusal } from './errors.ts';
 import { fingerprintOf } from './host-key.ts';
 import { answerPrompts, signIn } from './sign-in.ts';
 
@@ -37,16 +37,15 @@ export function connectThroughJumpHost(
 function signedIn(socket: Socket, { via, credentials }: ViaOptions): Promise<Client> {
   const hop = `The ${nameOfVia(via)}`;
   const ssh = new Client();
-  const config = signIn(credentials);
+  const { config, refusal } = signIn(credentials);
   answerPrompts(ssh, config);
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       const failed = fileError(error, 'connect', hop);
-      reject(
-        failed.code === 'auth_failed'
-          ? new FileError('auth_failed', 'sign_in', `${hop} rejected the sign-in`, { cause: error })
-          : failed,
-      );
+      if (failed.code !== 'auth_failed') return reject(failed);
+      const message = `${hop} rejected the sign-in`;
+      const rejected = new FileError('auth_failed', 'sign_in', message, { cause: error });
+      reject(withRefusal(rejected, refusal()));
     };
     // Stays for the life of the connection: an error without a listener would end the process.
     ssh.on('error', (error) => fail(connectionError(error)));
