@@ -11,8 +11,8 @@ import { closeHandle, openHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import {
+  createInPlaceOf,
   createPart,
-  createUnlessFolder,
   openToContinue,
   statOf,
   takeOver,
@@ -77,10 +77,10 @@ async function openPart(
       return opened(handle, resume.bytes);
     }
   }
-  // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
-  const created = await (resume || !overwrite
-    ? createPart(connection, part)
-    : createUnlessFolder(connection, part, path));
+  // Without `overwrite`, a taken name was rejected when the part began.
+  const created = await (overwrite
+    ? createInPlaceOf(connection, part, path)
+    : createPart(connection, part));
   const mustTry = pool.reopens === null && wantsSeveral(connection, size);
   return opened(mustTry ? await tryReopening(pool, connection, part, created) : created, 0);
 }

@@ -16,33 +16,43 @@ import { typeOf } from './file-type.ts';
 import { closeHandle, openHandle } from './handles.ts';
 import type { Pool } from './pool.ts';
 
+/** Lets the owner of a replaced file resume it. */
+const OWNER_READS_AND_WRITES = 0o600;
+
 /**
- * Creates the part, and throws FileError `destination_exists` if a folder has the name of the file.
- * A rename would replace a link to a folder, and fail at a folder after all bytes are sent. Both
- * requests are sent at once, so this takes no longer.
+ * Creates the part with the permissions of the file that it replaces, if there is one. Throws
+ * FileError `destination_exists` if a folder has the name of the file. A rename would replace a
+ * link to a folder, and fail at a folder after all bytes are sent. The requests are sent at once,
+ * so this takes no longer.
  */
-export async function createUnlessFolder(
+export async function createInPlaceOf(
   connection: Connection,
   part: string,
   path: string,
 ): Promise<Buffer> {
-  const [created, folder] = await Promise.allSettled([
+  const [created, found] = await Promise.allSettled([
     createPart(connection, part),
-    isFolder(connection, path),
+    statOf(connection, path),
   ]);
   if (created.status === 'rejected') throw created.reason;
   // A server that does not say has the last word when the part gets its name.
-  if (folder.status === 'fulfilled' && folder.value) {
+  const replaced = found.status === 'fulfilled' ? found.value : null;
+  const type = replaced && (await typeOf(connection, path, replaced));
+  if (type === 'directory') {
     await closeHandle(connection, created.value);
     await connection.request((sftp, done) => sftp.unlink(part, done));
     throw isAFolder(path, 'open');
   }
+  if (type === 'file' && replaced) keepPermissions(connection, created.value, replaced);
   return created.value;
 }
 
-async function isFolder(connection: Connection, path: string): Promise<boolean> {
-  const stats = await statOf(connection, path);
-  return stats !== null && (await typeOf(connection, path, stats)) === 'directory';
+/** Does not wait: the server answers in order, and one that refuses gives the file its own. */
+function keepPermissions(connection: Connection, handle: Buffer, { mode }: Stats): void {
+  if (mode === undefined) return;
+  connection
+    .request((sftp, done) => sftp.fchmod(handle, (mode & 0o777) | OWNER_READS_AND_WRITES, done))
+    .catch(() => {});
 }
 
 export function statOf(connection: Connection, path: string): Promise<Stats | null> {

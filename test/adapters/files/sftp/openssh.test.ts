@@ -7,6 +7,7 @@ import {
   readFile,
   readlink,
   rename,
+  stat,
   symlink,
   writeFile,
 } from 'node:fs/promises';
@@ -474,6 +475,17 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await file.write(0, content.subarray(0, MiB));
       await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'size_mismatch' });
       await abandon(over, file, path, given);
+    });
+
+    test.each([
+      ['the same permissions', 0o640, 0o640],
+      ['the same permissions, but its owner may write it', 0o444, 0o644],
+    ])('a file that replaces another one has %s', async (_, before, after) => {
+      await writeFile(at('shared'), 'old');
+      await chmod(at('shared'), before);
+      await upload(endpoint(), at('shared'), Buffer.from('new'));
+      expect(await readFile(at('shared'), 'utf8')).toBe('new');
+      expect((await stat(at('shared'))).mode & 0o777).toBe(after);
     });
 
     test('replacement is atomic on a server that can rename over a file', async () => {
