@@ -130,12 +130,15 @@ export type TransferPhase =
   | 'verify'
   | 'commit';
 
+/** The message of a transfer whose sign-in a server rejects. The wire contract fixes it. */
+export const AUTHENTICATION_FAILED = 'Authentication failed';
+
 /** The error of a transfer as events hold it and the API shows it. */
 export interface TransferError {
   code: TransferErrorCode;
   /**
-   * The server's message if it sent one, without secrets. For `auth_failed` it begins
-   * with "Authentication failed".
+   * The server's message if it sent one, without secrets. For `auth_failed` it is
+   * `AUTHENTICATION_FAILED`, or names the hop on the way to the server.
    */
   message: string;
   retryable: boolean;

@@ -1,5 +1,9 @@
 import { FileError, type FileStep, type Side } from '../../adapters/files/port.ts';
-import type { AttemptFailure, TransferPhase } from '../../domain/transfers/errors.ts';
+import {
+  type AttemptFailure,
+  AUTHENTICATION_FAILED,
+  type TransferPhase,
+} from '../../domain/transfers/errors.ts';
 
 const PHASES: Record<Side, Record<FileStep, TransferPhase>> = {
   source: {
@@ -42,11 +46,17 @@ export async function onSide<T>(side: Side, work: () => Promise<T>): Promise<T> 
     return await work();
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
+    const { code, step } = error;
     throw new AttemptError(
-      { code: error.code, message: error.message, phase: PHASES[side][error.step] },
+      { code, message: messageOf(error), phase: PHASES[side][step] },
       { cause: error },
     );
   }
+}
+
+/** Of a rejected sign-in, only the test of an endpoint says which secret was wrong. */
+function messageOf({ message }: FileError): string {
+  return message.startsWith(AUTHENTICATION_FAILED) ? AUTHENTICATION_FAILED : message;
 }
 
 /** Returns the error as the client sees it. The details of an unexpected error stay in the log. */

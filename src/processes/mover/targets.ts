@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import {
   type AttemptFailure,
+  AUTHENTICATION_FAILED,
   isNetworkFailure,
   TRANSFER_ERRORS,
 } from '../../domain/transfers/errors.ts';
@@ -61,7 +62,7 @@ export function readySource({ source }: Targets): Target {
   if (source.held)
     throw new AttemptError({
       code: 'auth_failed',
-      message: 'Authentication failed',
+      message: AUTHENTICATION_FAILED,
       phase: 'source_sign_in',
     });
   return source;
@@ -79,7 +80,7 @@ export function readyDestination({ destination }: Targets): Target {
   if (destination.held)
     throw new AttemptError({
       code: 'auth_failed',
-      message: 'Authentication failed',
+      message: AUTHENTICATION_FAILED,
       phase: 'destination_sign_in',
     });
   return destination;

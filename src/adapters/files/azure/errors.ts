@@ -1,5 +1,5 @@
 import { RestError } from '@azure/storage-blob';
-import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { connectionError } from '../http/connection-error.ts';
 import { mayBeOfProxy, OtherService } from '../http/other-service.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
@@ -116,7 +116,7 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
   if (!(error instanceof RestError) || error.statusCode === undefined)
     return connectionError(error, step, subject);
   const code = codeOf(error, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed');
+  if (code === 'auth_failed') return new FileError(code, 'sign_in', AUTHENTICATION_FAILED);
   return new FileError(code, step, `${subject}: ${wordsOf(error)}`);
 }
 

@@ -1,5 +1,5 @@
 import { FTPError } from 'basic-ftp';
-import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
@@ -56,7 +56,7 @@ export function fileError(
   if (error instanceof FileError) return error;
   const code = codeOf(error as Error, step, subject, side);
   if (code === 'auth_failed')
-    return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
+    return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
   const words = explainError(error).replace(/\s*\n\s*/g, ' ');
   return new FileError(code, step, `${subject}: ${words}`, { cause: error });
 }

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { Client, type FTPContext, type FTPResponse } from 'basic-ftp';
 import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
+import { AUTHENTICATION_FAILED } from '../../../domain/transfers/errors.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep, type Peer } from '../port.ts';
 import { distrust, startTls } from './certificate.ts';
@@ -152,7 +153,7 @@ async function prepare(
 ): Promise<Map<string, string>> {
   // These characters would end the command, so no server can have such an account.
   if (/[\r\n\0]/.test(settings.username + credentials.password))
-    throw new FileError('auth_failed', 'sign_in', 'Authentication failed');
+    throw new FileError('auth_failed', 'sign_in', AUTHENTICATION_FAILED);
   await client.login(settings.username, credentials.password);
   const features = await client.features();
   await client.sendIgnoringError('OPTS UTF8 ON');

@@ -1,4 +1,4 @@
-import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { connectionError } from '../http/connection-error.ts';
 import { mayBeOfProxy, OtherService } from '../http/other-service.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
@@ -137,7 +137,7 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
   const given = error as SdkError;
   if (serverAnswer(error) === null) return connectionError(error, step, subject);
   const code = codeOf(given, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', 'Authentication failed');
+  if (code === 'auth_failed') return new FileError(code, 'sign_in', AUTHENTICATION_FAILED);
   return new FileError(code, step, `${subject}: ${wordsOf(given)}`, { cause: error });
 }
 

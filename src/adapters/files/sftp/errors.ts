@@ -1,4 +1,4 @@
-import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
@@ -68,7 +68,7 @@ export function fileError(
   if (error instanceof FileError) return error;
   const code = codeOf(error as SshError, subject, side);
   if (code === 'auth_failed')
-    return new FileError(code, 'sign_in', 'Authentication failed', { cause: error });
+    return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
   // OpenSSH answers this for a name that the file system rejects.
   const advice = hasStatus(error, SSH_FX_BAD_MESSAGE) ? ': the name may be too long' : '';
   return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, { cause: error });
