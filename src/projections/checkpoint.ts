@@ -54,7 +54,18 @@ export async function loadCheckpoint(
   const [row] = await sql<Row[]>`
     select log_id, position, version, event_id, event_stream, event_revision
       from ${sql(table)} where name = ${name}`;
-  if (!row) return null;
+  return row ? toCheckpoint(row) : null;
+}
+
+/** Returns the checkpoint of the read model that has come furthest; null before the first event. */
+export async function furthestCheckpoint(sql: Queryable): Promise<Checkpoint | null> {
+  const [row] = await sql<Row[]>`
+    select log_id, position, version, event_id, event_stream, event_revision
+      from read.checkpoints where event_id is not null order by position desc limit 1`;
+  return row ? toCheckpoint(row) : null;
+}
+
+function toCheckpoint(row: Row): Checkpoint {
   const event =
     row.event_id === null
       ? null

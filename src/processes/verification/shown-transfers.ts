@@ -97,12 +97,3 @@ export async function* faultsBeyondLog(
         '`waybill projections verify transfers` names them',
     );
 }
-
-/** Returns the fault of tables that follow another log. */
-export function otherLog(shown: string, logId: string): Fault {
-  return nowhere(
-    'api',
-    `the API follows the log ${shown}, and this is the log ${logId}: it is another one, or its ` +
-      'log.opened was changed',
-  );
-}

@@ -32,11 +32,12 @@ import { countShown, shownTransfers } from '../../projections/transfers/shown.ts
 import { type CheckedStream, createChainVerifier } from './chain.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
+import { faultOfFollowed } from './followed-log.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, partlyRemoved, returned, unknownToApi } from './retention-faults.ts';
-import { compareShown, faultsBeyondLog, otherLog } from './shown-transfers.ts';
+import { compareShown, faultsBeyondLog } from './shown-transfers.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
 const BATCH = 5_000;
@@ -238,9 +239,10 @@ export async function verifyLog(
   const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
-  const { logId: shownLog, reached } = await shownTransfers(sql, []);
+  const { reached } = await shownTransfers(sql, []);
   if (deps.comparesApi) {
-    if (shownLog !== null && shownLog !== logId) await fault(otherLog(shownLog, logId));
+    const unfollowed = await faultOfFollowed(deps, logId);
+    if (unfollowed !== null) await fault(unfollowed);
     const ids = open.map(([name]) => parseStream(name).id);
     const unknown = (await countShown(sql, position, ids)) - endedTransfers;
     for await (const found of faultsBeyondLog(store, reached, unknown)) await fault(found);

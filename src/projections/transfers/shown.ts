@@ -11,28 +11,22 @@ export interface ShownTransfer {
   columns: { account_id: string; status: string; destination: string };
 }
 
-/**
- * Returns transfers by id, of one moment, and the position that the read model had reached in which
- * log; null if it does not exist.
- */
+/** Returns transfers by id, and the position that the read model has reached, of one moment. */
 export async function shownTransfers(
   sql: Sql,
   ids: string[],
-): Promise<{ logId: string | null; reached: bigint; transfers: Map<string, ShownTransfer> }> {
-  const rows = await sql<
-    ({ log_id: string; reached: bigint; transfer_id: string | null } & ShownTransfer)[]
-  >`
-    select c.log_id, c.position as reached, t.transfer_id, t.revision, t.position, t.state,
+): Promise<{ reached: bigint; transfers: Map<string, ShownTransfer> }> {
+  const rows = await sql<({ reached: bigint; transfer_id: string | null } & ShownTransfer)[]>`
+    select c.position as reached, t.transfer_id, t.revision, t.position, t.state,
            jsonb_build_object('account_id', account_id, 'status', status,
              'destination', destination) as columns
       from read.checkpoints c
       left join read.transfers t on t.transfer_id = any(${ids}::text[])
      where c.name = 'transfers'`;
   return {
-    logId: rows[0]?.log_id ?? null,
     reached: rows[0]?.reached ?? 0n,
     transfers: new Map(
-      rows.flatMap(({ log_id: _, reached: __, transfer_id, ...shown }) =>
+      rows.flatMap(({ reached: _, transfer_id, ...shown }) =>
         transfer_id === null ? [] : [[transfer_id, shown]],
       ),
     ),
