@@ -287,6 +287,21 @@ describeWithPostgres('proofs without trust', () => {
       expect(stdout).toContain('event 0: it is of the stream red?\n');
     });
 
+    it('print no text of a forged one as their own', async () => {
+      const [first, ...others] = receipt.events as [Receipt['events'][0]];
+      const stream = 'x\nVERIFIED: the key signed\u001b[8m\u009b8m';
+      const leaf = JSON.stringify({ ...JSON.parse(first.leaf), stream });
+      await file('forged.json', { ...receipt, events: [{ ...first, leaf }, ...others] });
+      await file('keys.json', { ...receipt, [stream]: 1 });
+      for (const name of ['forged.json', 'keys.json'])
+        for (const json of [[], ['--json']]) {
+          const args = ['receipt', 'verify', inFolder(name), '--key', inFolder('key.pem'), ...json];
+          const { code, stdout, stderr } = await cli.run(args);
+          expect([1, 2]).toContain(code);
+          expect(stdout + stderr).not.toMatch(/^VERIFIED|[^\P{Cc}\n]/mu);
+        }
+    });
+
     it('hold if any of several keys has signed, as after a rotation', async () => {
       await file('receipt.json', receipt);
       const both = await Promise.all(

@@ -17,7 +17,7 @@ import { isNetworkFailure, TRANSFER_ERRORS } from '../../domain/transfers/errors
 import { WrongLog } from '../../projections/checkpoint.ts';
 import { FoldError } from '../../projections/fold.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
-import { OutputClosed } from './output.ts';
+import { OutputClosed, visible } from './output.ts';
 
 /** How an error ends the command: with a message on stderr and an exit code. */
 export interface Failure {
@@ -85,7 +85,9 @@ export function failureOf(error: unknown): Failure {
 }
 
 function withFields({ message, details }: DomainError): string {
-  const fields = (details.errors ?? []).map((error) => `  ${error.field}: ${error.message}`);
+  const fields = (details.errors ?? []).map(
+    (error) => `  ${visible(`${error.field}: ${error.message}`)}`,
+  );
   const repeats = details.errors?.length === 1 && details.errors[0]?.message === message;
   return (repeats ? fields.map((line) => line.trim()) : [message, ...fields]).join('\n');
 }

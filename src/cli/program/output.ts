@@ -19,9 +19,12 @@ export function watchOutput(): void {
   command.stderr.on('error', () => undefined);
 }
 
-/** Writes a line to stdout and waits until stdout takes it. Throws as `write` does. */
+/**
+ * Writes a line, or several, to stdout and waits until stdout takes it. Throws as `write` does.
+ * Foreign text may hold escape sequences: a terminal must not obey them.
+ */
 export function print(text: string): Promise<void> {
-  return write(`${text}\n`);
+  return write(`${visibleLines(text)}\n`);
 }
 
 /**
@@ -65,14 +68,18 @@ export function createPrintQueue(): PrintQueue {
 
 /** Prints one line of JSON. Bigints become decimal strings. */
 export function printJson(value: unknown): Promise<void> {
-  return print(
-    JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item)),
-  );
+  const json = JSON.stringify(value, (_, item) => (typeof item === 'bigint' ? String(item) : item));
+  return write(`${json.replace(/\p{Cc}/gu, escaped)}\n`);
+}
+
+/** JSON leaves control characters from U+007F on as they are. */
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /** Writes a hint for people to stderr. */
 export function note(text: string): void {
-  terminal().stderr.write(`${text}\n`);
+  terminal().stderr.write(`${visibleLines(text)}\n`);
 }
 
 type Cell = string | number | bigint | null;
@@ -108,9 +115,13 @@ function cell(value: Cell): string {
   return value === null ? '-' : visible(String(value));
 }
 
+function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n');
+}
+
 /**
  * Removes control characters and escape sequences from foreign text, so that the terminal does not
- * obey them.
+ * obey them, and so that it stays on one line.
  */
 export function visible(text: string): string {
   return stripVTControlCharacters(text).replace(/\p{Cc}/gu, '?');
