@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
+import { isStoreUnavailable } from '../adapters/unavailable.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import type { CheckpointTable, Writes } from './checkpoint.ts';
 import type { RemovedLeaves } from './retention/removed-leaves.ts';
@@ -93,8 +94,22 @@ export type ConsumerStatus =
    * An older version made its tables. `share` of the log is read. Null if another process rebuilds.
    */
   | { state: 'rebuilding'; share: number | null }
-  /** It has stopped. `error` says why and, for a fold error, at which event. */
+  /**
+   * It has stopped. `error` says why and, for a fold error, at which event. Readiness shows it to
+   * everybody: see `publicReason`.
+   */
   | { state: 'failed'; error: string };
+
+/**
+ * Returns the text of an error without what stores and the system say: that may name addresses,
+ * users and values.
+ */
+export function publicReason(error: unknown): string {
+  if (isStoreUnavailable(error)) return 'a store does not answer: the log of the service says why';
+  return (error as { code?: unknown }).code === undefined
+    ? (error as Error).message
+    : 'an unexpected error: the log of the service has it';
+}
 
 /** Names the advisory lock of the process that runs a consumer. */
 export function lockOf(consumer: string): string {

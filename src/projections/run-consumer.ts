@@ -38,7 +38,13 @@ import {
   startCheckpoint,
   WrongLog,
 } from './checkpoint.ts';
-import { type Consumer, type ConsumerDeps, type ConsumerStatus, lockOf } from './consumer.ts';
+import {
+  type Consumer,
+  type ConsumerDeps,
+  type ConsumerStatus,
+  lockOf,
+  publicReason,
+} from './consumer.ts';
 import { notInTime, timeLimit } from './read-to-end.ts';
 import { createRemovedLeaves } from './retention/removed-leaves.ts';
 import { prepareBatch } from './save-batch.ts';
@@ -82,7 +88,7 @@ export async function runConsumer(
     const stop = AbortSignal.any([signal, lock, restart.signal]);
     // Reported at once: the open transaction may wait another minute for its answer.
     const onLoss = () => {
-      if (!signal.aborted) report({ state: 'failed', error: (lock.reason as Error).message });
+      if (!signal.aborted) report({ state: 'failed', error: publicReason(lock.reason) });
     };
     lock.addEventListener('abort', onLoss, { once: true });
     try {
@@ -98,7 +104,7 @@ export async function runConsumer(
           { err: error, consumer: consumer.name },
           'a consumer of the log has stopped; retrying in 5 s',
         );
-        report({ state: 'failed', error: (error as Error).message });
+        report({ state: 'failed', error: publicReason(error) });
         failed = true;
       }
     } finally {

@@ -282,6 +282,22 @@ describeWithPostgres('a consumer of the log', () => {
     expect(running.states.slice(running.states.indexOf('failed'))).toEqual(['failed', 'active']);
   });
 
+  it.each([
+    ['ECONNREFUSED', 'a store does not answer: the log of the service says why'],
+    ['23505', 'an unexpected error: the log of the service has it'],
+  ])('shows no text of a store to everybody: %s', async (code, detail) => {
+    const text = 'connect ECONNREFUSED 10.0.0.5:5432';
+    const running = start(
+      openProcess(),
+      consumer(`store-${code}`, () => {
+        throw Object.assign(new Error(text), { code });
+      }),
+    );
+    await append(`store-${code}-a`);
+    await until(() => running.states.at(-1) === 'failed');
+    expect(await running.check()).toEqual({ ok: false, detail });
+  });
+
   describe('that prepares ahead', () => {
     /** Keeps what it prepares and saves, in order. `ready` says when a batch may be saved. */
     function preparing(name: string, ready: (revision: number) => Promise<void>) {

@@ -34,7 +34,7 @@ import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import { type CheckpointSigned, isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
-import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { type ConsumerDeps, publicReason } from '../../projections/consumer.ts';
 import { findEvent } from '../../projections/newest-of-log.ts';
 import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
@@ -73,7 +73,7 @@ export async function runSigner(
       } catch (error) {
         if (stop.aborted) break;
         deps.logger.error({ err: error }, 'no checkpoint could be signed; retrying in 5 s');
-        report({ state: 'failed', error: (error as Error).message });
+        report({ state: 'failed', error: publicReason(error) });
         pause = Math.min(RETRY_AFTER_MS, everyMs);
       }
       await sleep(pause, undefined, { signal: stop }).catch(() => undefined);

@@ -3,7 +3,7 @@ import { aborted } from '../../concurrency/aborted.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import { loadCheckpoint } from '../checkpoint.ts';
-import type { ConsumerDeps, ConsumerStatus } from '../consumer.ts';
+import { type ConsumerDeps, type ConsumerStatus, publicReason } from '../consumer.ts';
 import { PROJECTIONS } from '../read-models.ts';
 import { rebuildProjection } from './rebuild.ts';
 
@@ -43,7 +43,7 @@ export async function rebuildOutdated(
         report({ state: 'rebuilding', share: null });
       else {
         deps.logger.error({ err: error, projection: name }, 'a rebuild failed; retrying in 2 s');
-        report({ state: 'failed', error: `its rebuild failed: ${(error as Error).message}` });
+        report({ state: 'failed', error: `its rebuild failed: ${publicReason(error)}` });
       }
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
