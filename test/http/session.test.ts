@@ -58,8 +58,15 @@ describeWithPostgres('a console session', () => {
 
   test('has a Secure cookie over TLS', async () => {
     const { key } = await api.createKey(['admin']);
-    const answer = await signIn(key, { 'x-forwarded-proto': 'https' });
+    const https = { 'x-forwarded-proto': 'https' };
+    const answer = await signIn(key, https);
     expect(answer.headers.get('set-cookie')).toMatch(/; Secure/);
+    const ask = (cookie: string) =>
+      api.ask('GET', '/v1/session', { key: null, headers: { cookie, ...https } });
+    expect(await ask(cookieOf(answer))).toMatchObject({ status: 200 });
+    // Another host of the domain can set a cookie without the prefix.
+    expect(cookieOf(answer)).toMatch(/^__Host-waybill_session=/);
+    expect(await ask(cookieOf(answer).replace('__Host-', ''))).toMatchObject({ status: 401 });
   });
 
   test('has a Secure cookie behind an unknown proxy if the public URL is https', async () => {

@@ -100,7 +100,9 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
             type: 'apiKey',
             in: 'cookie',
             name: 'waybill_session',
-            description: 'A session of the Admin Console, of a key or a person.',
+            description:
+              'A session of the Admin Console, of a key or a person. Over https, the name of the ' +
+              'cookie begins with `__Host-`.',
           },
         },
         headers: HEADERS as never,
