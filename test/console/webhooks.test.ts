@@ -138,7 +138,7 @@ await describeConsole('webhooks in the console', () => {
       await eventually(() => rows.count()).toBe(1);
       await page.getByText('Deliveries of acc_default that failed').waitFor();
       await page.getByLabel('Accounts').selectOption('All accounts');
-      await theirs.waitFor();
+      await theirs.getByRole('link', { name: receiver.url }).waitFor();
       await page.getByText('Deliveries of all accounts that failed').waitFor();
       expect(page.url()).toContain('account=all');
       await page.getByRole('button', { name: 'Retry all' }).click();
@@ -266,6 +266,7 @@ await describeConsole('webhooks in the console', () => {
       const facts = page.locator('.facts');
       await facts.getByText(transferId).waitFor();
       expect(await facts.getByRole('link').count()).toBe(links);
+      await facts.getByText(receiver.url).waitFor();
     }
   });
 

@@ -470,6 +470,7 @@ export type Day = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
 export type Delivery = {
   id: string;
   webhook_id: string;
+  webhook_url: string | null;
   account_id: string;
   event_id: string;
   event_type: string;
@@ -495,6 +496,7 @@ export type DeliveryAttempt = {
 export type DeliveryDetail = {
   id: string;
   webhook_id: string;
+  webhook_url: string | null;
   account_id: string;
   event_id: string;
   event_type: string;

@@ -41,6 +41,11 @@ export const retryFailedRequest = z
 const deliveryFields = {
   id: deliveryId,
   webhook_id: webhookId,
+  webhook_url: z
+    .string()
+    .nullable()
+    .describe('The present URL of the webhook, also of a removed one. Null while it is not known.')
+    .meta({ examples: ['https://receiver.example.com/waybill'] }),
   account_id: account,
   event_id: z
     .string()

@@ -39,6 +39,7 @@ export function DeliveryPage() {
     event_type,
     event_id,
     webhook_id,
+    webhook_url,
     transfer_id,
     account_id,
     next_attempt_at,
@@ -74,7 +75,12 @@ export function DeliveryPage() {
         <h2>Details</h2>
         <Facts
           of={{
-            Webhook: <Id id={webhook_id} href={own ? `/console/webhooks/${webhook_id}` : null} />,
+            Webhook: (
+              <>
+                {webhook_url}{' '}
+                <Id id={webhook_id} href={own ? `/console/webhooks/${webhook_id}` : null} />
+              </>
+            ),
             Account: account_id,
             Event: <code>{event_id}</code>,
             Transfer: transfer_id ? (

@@ -53,13 +53,6 @@ export function FailedDeliveriesPage() {
     [webhook_id, everyAccount, offset],
     LOOK_MS,
   );
-  // Of this account: the API lists no webhooks of others.
-  const webhooks = useLoad(
-    async (signal) =>
-      scopes.includes('webhooks:read') ? call('GET /v1/webhooks', { signal }) : null,
-    [account],
-  );
-  const urls = new Map(webhooks.data?.data.map(({ id, url }) => [id, url]));
   const rows = data?.data ?? [];
   const total = data?.pagination.total ?? 0;
   const count = `${total.toLocaleString('en')}${total >= COUNTED_TO ? '+' : ''} failed ${total === 1 ? 'delivery' : 'deliveries'}`;
@@ -102,10 +95,10 @@ export function FailedDeliveriesPage() {
     EVENT,
     {
       heading: 'Webhook',
-      cell: ({ webhook_id, account_id }) => (
+      cell: ({ webhook_id, webhook_url, account_id }) => (
         <span>
           <a href={addressOf(everyAccount, webhook_id)} title={webhook_id}>
-            {urls.get(webhook_id) ?? <span class="mono">{webhook_id}</span>}
+            {webhook_url ?? <span class="mono">{webhook_id}</span>}
           </a>
           {everyAccount && <span class="route">{account_id}</span>}
         </span>

@@ -87,7 +87,10 @@ export async function countDueDeliveries(sql: Sql): Promise<number> {
 
 function columns(sql: Queryable) {
   return sql`
-    id, webhook_id, account_id, event_id, event_type, transfer_id, status, attempts, created_at,
+    id, webhook_id,
+    (select state ->> 'url' from read.webhooks w
+      where w.webhook_id = deliveries.webhook_id) as webhook_url,
+    account_id, event_id, event_type, transfer_id, status, attempts, created_at,
     case when status = 'pending' then (
       select due_at from work.pending_deliveries where delivery_id = id) end as next_attempt_at,
     case when status = 'delivered' then ended_at end as delivered_at,
