@@ -1,10 +1,12 @@
 /**
  * Writes screenshots of every page of the Admin Console to dist/screenshots: light, dark, and 320
  * pixels wide. Starts the demo, and adds transfers and a webhook whose receiver does not respond.
+ * Also writes the picture of the README, docs/console.png.
  */
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -13,12 +15,24 @@ import { openPage, signIn } from '../test/support/console/pages.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const FOLDER = join(ROOT, 'dist', 'screenshots');
+const README_PICTURE = join(ROOT, 'docs', 'console.png');
 /** Makes the delivery to the webhook fail soon. */
 const SETTINGS = {
   WAYBILL_WEBHOOK_ALLOW_CIDRS: '127.0.0.0/8',
   WAYBILL_WEBHOOK_RETRY_DELAYS: '100ms',
 };
 const LOOKS = { light: [1440, 'light'], dark: [1440, 'dark'], narrow: [320, 'light'] } as const;
+
+/** Files that a hospital sends to a bank, or the bank to it. The last one is missing. */
+const FILES: [from: string, to: string, name: string, kib: number][] = [
+  ['hospital', 'bank', 'insurance-claims-2026-11.csv', 1_240],
+  ['hospital', 'bank', 'discharge-letters-4471.zip', 6_410],
+  ['bank', 'hospital', 'payments-0881.xml', 86],
+  ['hospital', 'bank', 'lab-invoices-0417.csv', 312],
+  ['bank', 'hospital', 'account-statement-11.pdf', 2_048],
+  ['hospital', 'bank', 'pharmacy-orders.xml', 57],
+  ['bank', 'hospital', 'remittance-advice-0882.xml', 0],
+];
 
 const dataDir = mkdtempSync(join(tmpdir(), 'waybill-screenshots-'));
 const demo = spawn(join(ROOT, 'bin', 'waybill'), ['dev'], {
@@ -47,6 +61,7 @@ async function photograph(url: string, key: string): Promise<void> {
     await shoot('home-quiet', '/console');
     await shoot('first-steps', '/console/transfers');
   });
+  await photographForReadme(url, key);
   const ids = {
     ...(await provideTransfers(url, key)),
     ...(await provideWebhook(url, key)),
@@ -145,6 +160,31 @@ async function inAllLooks(
     await close();
     for (const complaint of complaints) process.stderr.write(`${look}: ${complaint}\n`);
   }
+}
+
+/** Takes the picture of the README: the list of transfers, with some that move. */
+async function photographForReadme(url: string, key: string): Promise<void> {
+  for (const [from, to, name, kib] of FILES) {
+    const outbox = join(dataDir, 'demo', from, 'outbox');
+    mkdirSync(outbox, { recursive: true });
+    if (kib > 0) writeFileSync(join(outbox, name), randomBytes(kib * 1_024));
+    const id = await create(url, key, `sftp://${from}/outbox/${name}`, `sftp://${to}/inbox/`);
+    await untilEnded(url, key, `/v1/transfers/${id}`, ['completed', 'failed']);
+  }
+  for (const name of ['invoices-october.zip', 'invoices-november.zip'])
+    await create(url, key, 'sftp://hospital/outbox/invoices.zip', `sftp://bank/inbox/${name}`);
+  const { page, close } = await openPage(
+    chromium.browser,
+    { url },
+    '/console/transfers',
+    { viewport: { width: 1440, height: 800 }, colorScheme: 'light' },
+    key,
+  );
+  await page.getByRole('row').getByText('In progress').first().waitFor();
+  // The speed of the first second says little.
+  await page.waitForTimeout(4_000);
+  await page.screenshot({ path: README_PICTURE });
+  await close();
 }
 
 async function provideTransfers(
