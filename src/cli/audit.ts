@@ -8,7 +8,8 @@ import { eachAuditEvent, listAuditEvents } from '../projections/audit/queries.ts
 import { readLogFrom } from '../projections/read-log.ts';
 import { addVerifyCommand } from './audit-verify.ts';
 import { given, recordAccess } from './program/access.ts';
-import { note, printJson, printTable, write } from './program/output.ts';
+import { printJson, printTable, write } from './program/output.ts';
+import { noteMore, withPage } from './program/page.ts';
 import { parseRequest } from './program/parse.ts';
 import { withInstallation } from './program/session.ts';
 
@@ -17,17 +18,13 @@ export function addAuditCommands(program: Command): void {
     .command('audit')
     .description('list, export and verify the log, for auditors');
 
-  audit
-    .command('list')
-    .description('list what people and keys did, newest first')
+  withPage(audit.command('list').description('list what people and keys did, newest first'))
     .option('--kind <kind>', `only this kind of subject: ${Object.keys(AUDIT_KINDS).join(', ')}`)
     .option('--type <type>', 'only this type of event, such as endpoint.paused')
     .option('--actor <name>', 'only this actor: a key, a user or a person')
     .option('--subject <name>', 'only the subject with this id, name or URL')
     .option('--from <date>', 'at or after this date or time')
     .option('--to <date>', 'at or before this date or time')
-    .option('--limit <number>', 'up to 100', '25')
-    .option('--offset <number>', 'how many to skip', '0')
     .addOption(
       new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
     )
@@ -101,6 +98,5 @@ async function list(
     ]),
     'No events match',
   );
-  if (hasMore)
-    note(`${offset + 1} to ${offset + data.length}; --offset ${offset + limit} shows more`);
+  if (hasMore) noteMore({ limit, offset }, data.length);
 }

@@ -10,6 +10,7 @@ import { cancelWithTransfers, retryBatch } from '../processes/batches/changes.ts
 import { listBatches } from '../projections/batches/queries.ts';
 import { EXIT } from './program/exit-codes.ts';
 import { note, print, printJson, printTable } from './program/output.ts';
+import { noteMore, type PageOptions, withPage } from './program/page.ts';
 import { commaSeparated, keyValue, parseRequest, readJson } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { failUntilVerdict, terminal } from './program/terminal.ts';
@@ -41,10 +42,8 @@ interface CreateOptions extends WatchOptions, AfterOptions {
   preserveMtime?: boolean;
 }
 
-interface ListOptions extends Common {
+interface ListOptions extends Common, PageOptions {
   status?: string;
-  limit: string;
-  offset: string;
 }
 
 export function addBatchCommands(program: Command): void {
@@ -88,12 +87,8 @@ export function addBatchCommands(program: Command): void {
       ),
     );
 
-  batches
-    .command('list')
-    .description('list batches, newest first')
+  withPage(batches.command('list').description('list batches, newest first'))
     .addOption(new Option('--status <status>').choices(BATCH_STATUSES))
-    .option('--limit <number>', 'up to 100', '25')
-    .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
@@ -201,11 +196,7 @@ async function list(
     ]),
     'No batches match',
   );
-  if (pagination.has_more)
-    note(
-      `${offset + 1} to ${offset + data.length} of ${found.total}; ` +
-        `--offset ${offset + limit} shows more`,
-    );
+  if (pagination.has_more) noteMore({ limit, offset }, data.length, found);
 }
 
 async function cancel(

@@ -8,6 +8,7 @@ import type { Installation } from '../installation.ts';
 import { showFlow, showFlows } from '../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../projections/flows/queries.ts';
 import { note, print, printJson, printTable } from './program/output.ts';
+import { noteMore, type PageOptions, withPage } from './program/page.ts';
 import { commaSeparated, keyValue, parseRequest } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { dryRunFlow, runFlow } from './run-flow.ts';
@@ -37,19 +38,12 @@ interface CreateOptions extends Common, AfterOptions {
   metadata?: Record<string, string>;
 }
 
-interface PageOptions extends Common {
-  limit: string;
-  offset: string;
-}
+interface ListOptions extends Common, PageOptions {}
 
 export function addFlowCommands(program: Command): void {
   const flows = program
     .command('flows')
     .description('create and follow flows; each copies the files of a folder as they come');
-  const pages = (command: Command) =>
-    command
-      .option('--limit <number>', 'up to 100', '25')
-      .option('--offset <number>', 'how many to skip', '0');
   const common = (command: Command) =>
     command.option(...ACCOUNT_OPTION).option('--json', 'one JSON document, as the API answers');
 
@@ -81,13 +75,13 @@ export function addFlowCommands(program: Command): void {
   );
 
   common(
-    pages(
+    withPage(
       flows
         .command('list')
         .description('list flows, newest first')
         .addOption(new Option('--status <status>').choices(flowStatus.options)),
     ),
-  ).action((options: PageOptions) =>
+  ).action((options: ListOptions) =>
     withInstallation((installation) => list(installation, options)),
   );
 
@@ -105,13 +99,13 @@ export function addFlowCommands(program: Command): void {
   );
 
   common(
-    pages(
+    withPage(
       flows
         .command('files')
         .description('list the versions of files that a flow took or skipped, newest first')
         .argument('<flow-id>'),
     ),
-  ).action((id: string, options: PageOptions) =>
+  ).action((id: string, options: ListOptions) =>
     withInstallation((installation) => files(installation, id, options)),
   );
 
@@ -179,12 +173,13 @@ async function create(
 
 async function list(
   { sql }: Installation,
-  { account, json, ...options }: PageOptions,
+  { account, json, ...options }: ListOptions,
 ): Promise<void> {
   const { status, q, ...page } = parseRequest(flowQuery, options, 'The filter');
   const { flows, total } = await listFlows(sql, account, { status, q }, page);
   const data = await showFlows(sql, flows);
-  if (json) return printJson({ data, pagination: toPagination(page, data.length, total) });
+  const pagination = toPagination(page, data.length, total);
+  if (json) return printJson({ data, pagination });
   await printTable(
     ['ID', 'NAME', 'STATUS', 'LAST RUN', 'NEXT RUN', 'WAITING', 'SOURCE'],
     data.map((flow) => [
@@ -198,18 +193,20 @@ async function list(
     ]),
     'No flows match',
   );
+  if (pagination.has_more) noteMore(page, data.length, { total });
 }
 
 async function files(
   { sql, commands }: Installation,
   id: string,
-  { account, json, ...options }: PageOptions,
+  { account, json, ...options }: ListOptions,
 ): Promise<void> {
   const page = parseRequest(flowPageQuery, options, 'The page');
   await loadFlow(commands, account, id);
   const found = await listFiles(sql, id, page);
   const data = found.files.map(toFile);
-  if (json) return printJson({ data, pagination: toPagination(page, data.length, found.total) });
+  const pagination = toPagination(page, data.length, found.total);
+  if (json) return printJson({ data, pagination });
   await printTable(
     ['FILE', 'VERSION', 'STATUS', 'TAKEN', 'TRANSFER'],
     data.map(({ source_uri, version, status, taken_at, transfer_id }) => [
@@ -221,4 +218,5 @@ async function files(
     ]),
     'It has taken nothing yet',
   );
+  if (pagination.has_more) noteMore(page, data.length, found);
 }

@@ -16,7 +16,8 @@ import { throwNotFound } from '../projections/retention/removed-transfers.ts';
 import { readHistory } from '../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfers/queries.ts';
 import { given, recordAccess } from './program/access.ts';
-import { bytes, note, print, printFacts, printJson, printTable, write } from './program/output.ts';
+import { bytes, print, printFacts, printJson, printTable, write } from './program/output.ts';
+import { noteMore, withPage } from './program/page.ts';
 import { keyValue, parseRequest } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { addTransferChanges, printCreated } from './transfer-changes.ts';
@@ -76,10 +77,8 @@ export function addTransferCommands(program: Command): void {
       withInstallation((installation) => create(installation, source, destination, options)),
     );
 
-  withFilters(transfers.command('list').description('list transfers, newest first'))
+  withPage(withFilters(transfers.command('list').description('list transfers, newest first')))
     .addOption(new Option('--sort <order>').choices(SORT_ORDERS).default('-created_at'))
-    .option('--limit <number>', 'up to 100', '25')
-    .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT_OPTION)
     .addOption(
       new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
@@ -216,10 +215,7 @@ async function list(
     'No transfers match',
   );
   if (pagination.has_more)
-    note(
-      `${offset + 1} to ${offset + transfers.length} of ${total}` +
-        `${found.totalIsExact === false ? ' or more' : ''}; --offset ${offset + limit} shows more`,
-    );
+    noteMore(query, transfers.length, { total, isExact: found.totalIsExact });
 }
 
 export async function printTransfer(transfer: Transfer, live?: Live): Promise<void> {

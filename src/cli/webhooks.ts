@@ -17,7 +17,8 @@ import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/de
 import { getDelivery, listDeliveries } from '../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
-import { note, print, printFacts, printJson, printTable } from './program/output.ts';
+import { print, printFacts, printJson, printTable } from './program/output.ts';
+import { noteMore, withPage } from './program/page.ts';
 import { commaSeparated, parseRequest } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
@@ -127,15 +128,15 @@ export function addWebhookCommands(program: Command): void {
         );
     });
 
-  webhooks
-    .command('deliveries')
-    .description(
-      'list the deliveries of a webhook, or of all webhooks of the account, newest first',
-    )
+  withPage(
+    webhooks
+      .command('deliveries')
+      .description(
+        'list the deliveries of a webhook, or of all webhooks of the account, newest first',
+      ),
+  )
     .argument('[webhook-id]')
     .addOption(new Option('--status <status>').choices(DELIVERY_STATUSES))
-    .option('--limit <number>', 'up to 100', '25')
-    .option('--offset <number>', 'how many to skip', '0')
     .option(...ACCOUNT)
     .option('--json', 'one JSON document, as the API answers')
     .action((id: string | undefined, options: DeliveriesOptions) =>
@@ -222,12 +223,7 @@ async function deliveries(
     rows,
     'No deliveries match',
   );
-  if (hasMore)
-    note(
-      `${offset + 1} to ${offset + shown.length} of ` +
-        `${total}${total === COUNTED_TO ? ' or more' : ''}; --offset ${offset + limit} shows ` +
-        'more',
-    );
+  if (hasMore) noteMore({ limit, offset }, shown.length, { total, isExact: total !== COUNTED_TO });
 }
 
 async function retry(installation: Installation, account: string, id: string): Promise<number> {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-const DEFAULT_PAGE = 25;
-const LONGEST_PAGE = 100;
+export const DEFAULT_PAGE = 25;
+export const LONGEST_PAGE = 100;
 
 /** Query parameters of a list with pages. */
 export const pageQuery = {

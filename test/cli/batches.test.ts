@@ -113,6 +113,8 @@ describeWithPostgres('waybill batches and flows', () => {
     await expect.poll(shown, { timeout: CLI_TIMEOUT_MS }).toMatch(/^run_\w+ +completed /m);
     const [taken] = (await cli.run(['flows', 'files', id, '--json'])).json();
     expect(taken).toMatchObject({ data: Array(3).fill({ status: 'completed' }) });
+    const page = ['flows', 'files', id, '--limit', '1', '--offset', '1'];
+    expect(await cli.run(page)).toMatchObject({ stderr: '2 to 2 of 3; --offset 2 shows more\n' });
     expect(await cli.run(['flows', 'pause', id])).toMatchObject({ stdout: `${id} paused\n` });
     expect((await cli.run(['flows', 'list'])).stdout).toMatch(/ orders +paused /);
     expect(await cli.run(['flows', 'delete', id])).toMatchObject({ stdout: `${id} removed\n` });
