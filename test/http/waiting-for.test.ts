@@ -3,6 +3,7 @@ import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import { claimTransfers } from '../../src/processes/dispatch/claims.ts';
 import { createJobRecorder, dispatchConsumer } from '../../src/processes/dispatch/consumer.ts';
+import { lowerPlaces } from '../../src/processes/dispatch/fewer-places.ts';
 import type { Claim } from '../../src/processes/dispatch/job-table/leases.ts';
 import { freeJob, renewJobs } from '../../src/processes/dispatch/job-table/leases.ts';
 import { holdSignIn } from '../../src/processes/endpoints/sign-in-holds.ts';
@@ -44,7 +45,7 @@ describeWithPostgres('waiting_for', () => {
   });
   afterEach(async () => {
     const { sql } = api.installation;
-    await sql`truncate work.transfer_jobs, work.movers, work.sign_in_holds`;
+    await sql`truncate work.transfer_jobs, work.movers, work.sign_in_holds, work.fewer_places`;
   });
 
   const configure = (changes: Record<string, unknown> = {}) =>
@@ -209,6 +210,22 @@ describeWithPostgres('waiting_for', () => {
       limit: 1,
     });
     expect(await claim()).toEqual([]);
+  });
+
+  test('endpoint_full: of fewer places after a transfer has found no connection', async () => {
+    await configure({ max_connections: 8 });
+    await api.installation.commands.catchUp('catalog');
+    await movers(5);
+    for (let moving = 1; moving <= 3; moving++) {
+      await create(other);
+      expect(await claim()).toHaveLength(1);
+    }
+    await lowerPlaces(api.installation.sql, endpointId);
+    const id = await create();
+    expect(await waitOf(id)).toMatchObject({ reason: 'endpoint_full', in_use: 3, limit: 2 });
+    expect(await claim()).toEqual([]);
+    await api.installation.sql`update work.fewer_places set until = now()`;
+    expect(await claim()).toMatchObject([{ transferId: id }]);
   });
 
   test('endpoint_full: eight small files for each connection, and one if a large file moves', async () => {

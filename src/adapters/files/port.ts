@@ -21,11 +21,19 @@ export class FileError extends Error {
   override readonly name = 'FileError';
   readonly code: TransferErrorCode;
   readonly step: FileStep;
+  /** True if all connections of the endpoint are in use, so that the server was not asked. */
+  readonly busy: boolean;
 
-  constructor(code: TransferErrorCode, step: FileStep, message: string, options?: ErrorOptions) {
+  constructor(
+    code: TransferErrorCode,
+    step: FileStep,
+    message: string,
+    { busy = false, ...options }: ErrorOptions & { busy?: boolean } = {},
+  ) {
     super(message, options);
     this.code = code;
     this.step = step;
+    this.busy = busy;
   }
 }
 

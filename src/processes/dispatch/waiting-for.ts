@@ -6,6 +6,7 @@ import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
+import { fewerPlaces } from './fewer-places.ts';
 import { jobs } from './job-table/jobs.ts';
 import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
 import { moverSlots } from './live-movers.ts';
@@ -59,11 +60,13 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
     places as materialized (
       select endpoint_id, paused, coalesce(in_use, 0) as in_use,
              -- Only small files share connections, and only while no large one moves there.
-             max_connections * case when in_use > max_connections and small
+             least(f.places, max_connections * case when in_use > max_connections and small
                then coalesce((${JSON.stringify(FILES_PER_CONNECTION)}::text::jsonb
                               ->> (state #>> '{settings,protocol}'))::integer, 1)
-               else 1 end as places
-        from read.endpoints left join usage using (endpoint_id) where not removed
+               else 1 end) as places
+        from read.endpoints left join usage using (endpoint_id)
+             left join (${fewerPlaces(sql)}) f using (endpoint_id)
+       where not removed
     ),
     closed as materialized (
       select coalesce(array_agg(endpoint_id), '{}') as ids

@@ -8,6 +8,7 @@ import { reasonOf } from '../../domain/errors.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
+import { lowerPlaces } from '../dispatch/fewer-places.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
@@ -21,6 +22,7 @@ import {
   type Wanted,
 } from './move-between.ts';
 import {
+  busyTarget,
   type Catalog,
   isOutdated,
   notConnected,
@@ -100,7 +102,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   const started = await start(deps, context, cause);
   if (started && !holds(started, claimId)) return 'not_begun';
 
-  const { leftovers, outdated, ...outcome }: Attempted = started
+  const { leftovers, requeued, ...outcome }: Attempted = started
     ? await attempt(deps, context, started.state.facts)
     : { type: 'released', figures: context.meter.resumable() };
   await deps.gather();
@@ -116,7 +118,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
     if (leftovers) await untilAnswered(() => cleanUpIfEnded(deps.sql, claim), deps.givenUp);
     return 'completed';
   }
-  return outdated || signal.reason === 'shutdown' ? 'released' : 'lease_lost';
+  return requeued || signal.reason === 'shutdown' ? 'released' : 'lease_lost';
 }
 
 /** Appends the start. Returns null if the attempt was stopped before the append was confirmed. */
@@ -187,7 +189,10 @@ async function attempt(
       return { type: 'released', figures: meter.resumable() };
     const failure = toFailure(error);
     if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
-      return { type: 'released', figures: meter.resumable(), outdated: true };
+      return { type: 'released', figures: meter.resumable(), requeued: true };
+    const busy = busyTarget(context, error);
+    if (busy && (await leaveToQueue(deps, busy, signal)))
+      return { type: 'released', figures: meter.resumable(), requeued: true };
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
     const lost = notConnected(context, failure);
@@ -205,6 +210,28 @@ async function attempt(
     const resumedBytes = meter.resumed();
     return { type: 'failed', failure, figures, resumedBytes, retryDelays: deps.retryDelays };
   }
+}
+
+/**
+ * Lets transfers of the endpoint wait in the queue for one of the connections that the server
+ * accepts. Resolves with false if that could not be recorded.
+ */
+async function leaveToQueue(
+  { sql, logger }: AttemptDeps,
+  { configured: { endpoint_id, name } }: Target,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const lowered = untilAnswered(() => lowerPlaces(sql, endpoint_id), signal);
+  const recorded = await lowered.then(
+    () => true,
+    () => false,
+  );
+  if (recorded)
+    logger.warn(
+      { endpoint: name },
+      'an endpoint has fewer connections than max_connections allows',
+    );
+  return recorded;
 }
 
 /**

@@ -39,10 +39,10 @@ export interface AttemptContext extends Targets {
 }
 
 /**
- * `leftovers`: the transfer needs a clean-up, which its events do not show. `outdated`: the next
- * attempt has a newer configuration of an endpoint.
+ * `leftovers`: the transfer needs a clean-up, which its events do not show. `requeued`: the next
+ * attempt has a newer configuration of an endpoint, or a connection to it.
  */
-export type Attempted = Outcome & { leftovers?: boolean | undefined; outdated?: boolean };
+export type Attempted = Outcome & { leftovers?: boolean | undefined; requeued?: boolean };
 
 /** What the transfer says about the copy. */
 export type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;

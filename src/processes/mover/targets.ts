@@ -2,6 +2,7 @@
  * The two sides of an attempt: which endpoints match its URIs, and which of them a failure blames.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { FileError } from '../../adapters/files/port.ts';
 import {
   type AttemptFailure,
   AUTHENTICATION_FAILED,
@@ -90,6 +91,13 @@ export function readyDestination({ destination }: Targets): Target {
 export function refusedSignIn({ source, destination }: Targets, phase: string): Target | null {
   const side = phase === 'source_sign_in' ? source : destination;
   return side && !side.held ? side : null;
+}
+
+/** Returns the side whose connections are all in use. Null after any other error. */
+export function busyTarget({ source, destination }: Targets, error: unknown): Target | null {
+  if (!(error instanceof AttemptError && error.cause instanceof FileError && error.cause.busy))
+    return null;
+  return error.failure.phase === 'source_open' ? source : destination;
 }
 
 /** Returns the side that could not be connected. Null after any other failure. */

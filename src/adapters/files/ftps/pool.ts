@@ -57,7 +57,7 @@ export function createPool(
   let opening = 0;
   let closed = false;
 
-  async function acquirePermit(signal: AbortSignal): Promise<void> {
+  async function acquirePermit(signal: AbortSignal, until: number): Promise<void> {
     if (permits > 0) {
       permits--;
       return;
@@ -71,9 +71,10 @@ export function createPool(
             'open',
             `All ${max - withheld.size} connections of the endpoint have been in use for ` +
               `${timeouts.queueMs / 1000} s${withheld.size > 0 ? ACCEPTS_NO_MORE : ''}`,
+            { busy: true },
           ),
         ),
-      timeouts.queueMs,
+      Math.max(0, until - performance.now()),
     );
     waiting.add(resolve);
     try {
@@ -139,8 +140,10 @@ export function createPool(
   }
 
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
+    // Permits that the server refuses come back as often as it takes: the wait ends all the same.
+    const until = performance.now() + timeouts.queueMs;
     for (let alone = false; ; ) {
-      if (!alone) await acquirePermit(signal);
+      if (!alone) await acquirePermit(signal, until);
       const coming = ready(mustBeFresh);
       try {
         const { connection, fresh } = await abortable(coming, signal, 'connect');

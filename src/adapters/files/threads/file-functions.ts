@@ -1,7 +1,6 @@
 import type { EndpointDefinition } from '../../../domain/endpoints/endpoint.ts';
 import type { AnnouncedHostKey } from '../../../domain/endpoints/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
-import type { TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import type { UnixTime } from '../modification-time.ts';
 import {
   type CommitProof,
@@ -10,7 +9,6 @@ import {
   type FileEntry,
   FileError,
   type FileIdentity,
-  type FileStep,
   type Leftovers,
   type OpenDestination,
   type Peer,
@@ -84,7 +82,7 @@ export interface ThreadError {
   message: string;
   stack: string | undefined;
   /** Set for a FileError. */
-  file: { code: TransferErrorCode; step: FileStep } | null;
+  file: Pick<FileError, 'code' | 'step' | 'busy'> | null;
 }
 
 export function describeError(error: unknown): ThreadError {
@@ -92,13 +90,16 @@ export function describeError(error: unknown): ThreadError {
   return {
     message,
     stack,
-    file: error instanceof FileError ? { code: error.code, step: error.step } : null,
+    file:
+      error instanceof FileError ? { code: error.code, step: error.step, busy: error.busy } : null,
   };
 }
 
 export function reviveError(described: unknown): Error {
   const { message, stack, file } = described as ThreadError;
-  const error = file ? new FileError(file.code, file.step, message) : new Error(message);
+  const error = file
+    ? new FileError(file.code, file.step, message, { busy: file.busy })
+    : new Error(message);
   if (stack !== undefined) error.stack = stack;
   return error;
 }

@@ -602,6 +602,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         await expect(over.list(server.root, never)).rejects.toMatchObject({
           code: 'timeout',
           step: 'open',
+          busy: true,
         });
         await file.close();
         expect(await over.list(server.root, never)).toBeInstanceOf(Array);
