@@ -1,5 +1,6 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { addTo } from '../../../concurrency/shared-counter.ts';
+import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { abortable, abortError } from '../abort.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import {
@@ -194,7 +195,8 @@ function destinationFile(
   async function finish(): Promise<void> {
     const upload = unfinished;
     unfinished = null;
-    await upload?.finish();
+    // A slow line must first send what the system still buffers: of a small file, little.
+    await upload?.finish(size > SMALL_FILE_BYTES ? STALLS_TO_COMMIT : 1);
   }
 
   /** Ends the upload and resolves with the size of the part. */

@@ -1,4 +1,3 @@
-import { STALLS_TO_COMMIT } from '../publish.ts';
 import type { Connection } from './connection.ts';
 import type { DataConnectionOptions } from './data-connection.ts';
 
@@ -9,8 +8,11 @@ export interface Upload {
    * called with the bytes of each slice that the system has taken.
    */
   write(data: Uint8Array, sent: (bytes: number) => void): Promise<void>;
-  /** Ends the file and waits until the server confirms that it has all of it. */
-  finish(): Promise<void>;
+  /**
+   * Ends the file and waits until the server confirms that it has all of it. `stalls` multiplies
+   * the time that this may take.
+   */
+  finish(stalls: number): Promise<void>;
 }
 
 // Small enough that a slow line sends one slice within the stall timeout.
@@ -46,10 +48,9 @@ export async function startUpload(
         throw new Error('the server closed the connection before it had the whole file');
       }
     },
-    async finish() {
-      // A slow line must first send what the system still buffers.
+    async finish(stalls) {
       socket.end();
-      await connection.inTime(ended, STALLS_TO_COMMIT * connection.stallMs);
+      await connection.inTime(ended, stalls * connection.stallMs);
     },
   };
 }

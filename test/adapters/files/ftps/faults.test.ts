@@ -537,6 +537,21 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       await file.close();
     });
 
+    test('a server may take longer to confirm a large file, but not a small one', async () => {
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
+      const commit = async (name: string, content: Buffer) => {
+        const file = await over.openDestination(at(name), options(content.length));
+        await writeFrom(file, content);
+        proxy.stall(true);
+        setTimeout(() => proxy.stall(false), 1_000);
+        const committed = await file.commit(whole(content)).catch((error) => error.code);
+        await file.close();
+        return committed;
+      };
+      expect(await commit('confirmed', randomBytes(CHUNK + 1))).toMatchObject({ size: CHUNK + 1 });
+      expect(await commit('unconfirmed', randomBytes(10))).toBe('stalled');
+    });
+
     test('a server may take longer for a rename than for other commands', async () => {
       const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
       const content = randomBytes(CHUNK + 1);
