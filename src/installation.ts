@@ -7,7 +7,7 @@ import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
-import { migrate } from './adapters/postgres/migrate.ts';
+import { migrate, requireRestored } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
@@ -22,6 +22,7 @@ import { openTransfersOf } from './processes/dispatch/job-table/jobs.ts';
 import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
+import { furthestLog } from './projections/checkpoint.ts';
 import { countFlows, shownFlow } from './projections/flows/queries.ts';
 import { prepareReadModels } from './projections/read-models.ts';
 import { catchUpIfIdle } from './projections/run-consumer.ts';
@@ -104,6 +105,7 @@ export async function openInstallation(
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     if (config.databaseUrl !== null) await requireOwnSessions(pools);
     await migrate(patient);
+    if (!opensChangedLog) await requireRestored(sql);
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,
@@ -115,9 +117,10 @@ export async function openInstallation(
     const opened = await openStore(config, sql);
     const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
-    const logId = await openLog(store, () => followedLog(sql)).catch(async (error) => {
+    const followed = async () => followedLog(sql, await furthestLog(sql));
+    const logId = await openLog(store, followed).catch(async (error) => {
       if (!opensChangedLog || !(error instanceof LogChanged)) throw error;
-      return (await followedLog(sql))?.logId ?? UNKNOWN_LOG;
+      return (await followed())?.logId ?? UNKNOWN_LOG;
     });
     if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);

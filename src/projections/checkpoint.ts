@@ -65,6 +65,13 @@ export async function furthestCheckpoint(sql: Queryable): Promise<Checkpoint | n
   return row ? toCheckpoint(row) : null;
 }
 
+/** Returns the id of the log that the furthest process manager follows; null if there is none. */
+export async function furthestLog(sql: Queryable): Promise<string | null> {
+  const [row] = await sql<Pick<Row, 'log_id'>[]>`
+    select log_id from work.checkpoints order by position desc limit 1`;
+  return row?.log_id ?? null;
+}
+
 function toCheckpoint(row: Row): Checkpoint {
   const event =
     row.event_id === null

@@ -347,5 +347,14 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
     });
     expect(await count()).toEqual([{ count: 0n }]);
+    await database.sql`drop trigger append_only on log.events`;
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^the log: it has no event: /),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The table log\.events lacks the trigger/),
+    });
   });
 });

@@ -17,14 +17,21 @@ export interface FollowedLog {
   engine: Engine | null;
 }
 
-/** Returns the log that the tables of this database follow; null for a new database. */
-export async function followedLog(sql: Queryable): Promise<FollowedLog | null> {
+/**
+ * Returns the log that the tables of this database follow; null for a new database. `logId` is that
+ * of the furthest consumer; null if there is none yet.
+ */
+export async function followedLog(
+  sql: Queryable,
+  logId: string | null,
+): Promise<FollowedLog | null> {
   const [followed] = await sql<FollowedLog[]>`
-    select coalesce(c.log_id, e.log_id) as "logId", e.engine, coalesce(c.position, 0) as reached
-      from work.checkpoints c full join work.log_engines e using (log_id)
-    union all select null, 'postgres', -1 from log.head where position > 0
-     order by reached desc limit 1`;
-  return followed ?? null;
+    select log_id as "logId", engine, 0 as nr from work.log_engines
+     where ${logId}::text is null or log_id = ${logId}
+    union all select null, 'postgres', 1 from log.head where position > 0
+     order by nr limit 1`;
+  if (logId === null) return followed ?? null;
+  return { logId, engine: followed?.logId === logId ? followed.engine : null };
 }
 
 /** Throws EventStoreUnusable if the tables follow a log in the other engine. */

@@ -48,25 +48,26 @@ export async function migrate(
     applied.push(name);
   }
   await installFunctions(sql, functions, lock);
-  await requireTriggers(sql);
   return applied;
 }
 
 /**
- * A restore creates the triggers last. Without them nothing keeps the log from being changed, and
- * indexes that keep a row from being written twice may be missing too.
+ * Throws MigrationError for a log without the triggers that protect it, which a restore creates
+ * last. Nothing then keeps it from being changed, and indexes that keep a row from being written
+ * twice may be missing too.
  */
-async function requireTriggers(sql: Sql): Promise<void> {
+export async function requireRestored(sql: Sql): Promise<void> {
   const [lacking] = await sql<{ table: string }[]>`
     select log.name as table from (values ('log.events'), ('log.removed')) as log (name)
-     where to_regclass(log.name) is not null and not exists (
+     where not exists (
        select from pg_trigger
-        where tgrelid = to_regclass(log.name) and tgname = 'append_only' and tgenabled <> 'D')`;
+        where tgrelid = to_regclass(log.name) and tgname = 'append_only')`;
   if (lacking)
     throw new MigrationError(
-      `The table ${lacking.table} lacks the trigger that protects it: this database was not ` +
-        'restored to the end. Drop it, restore the back-up into an empty database, and look for ' +
-        'errors of the restore.',
+      `The table ${lacking.table} lacks the trigger that protects it. If this database was ` +
+        'restored, the restore did not come to its end: restore the back-up into an empty ' +
+        'database, and look for errors. If it was not, somebody changed it: keep it as it is, and ' +
+        'run waybill audit verify',
     );
 }
 
