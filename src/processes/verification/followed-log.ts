@@ -22,6 +22,9 @@ export async function faultOfFollowed(
     );
   const { id, stream, revision } = checkpoint.event;
   if ((await findEvent(store, checkpoint.event))?.id === id) return null;
+  // It may have left the log by retention meanwhile: then a later event is the last one.
+  if ((await furthestCheckpoint(sql))?.event?.id !== id)
+    return faultOfFollowed({ store, sql }, logId);
   return {
     ...{ check: 'api', stream, revision, event_id: id, position: null },
     problem:
