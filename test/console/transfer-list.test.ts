@@ -29,6 +29,12 @@ await describeConsole('the list of transfers', () => {
   const list = (search: string) => `/console/transfers?q=${search}`;
   const files = (page: Page) => page.locator('.file').allInnerTexts();
   const parameter = (page: Page, name: string) => new URL(page.url()).searchParams.get(name);
+  /** How many pixels of an element are out of sight at its side. */
+  const beyond = (page: Page, selector: string) =>
+    page.evaluate(`(() => {
+      const { scrollWidth, clientWidth } = document.querySelector('${selector}');
+      return scrollWidth - clientWidth;
+    })()`) as Promise<number>;
   const box = (page: Page, file: string) => page.getByLabel(`Select ${file}`, { exact: true });
 
   beforeAll(async () => {
@@ -203,6 +209,24 @@ await describeConsole('the list of transfers', () => {
     await page.reload();
     await column('Completed').waitFor();
     expect(await column('Speed').count()).toBe(0);
+
+    // More columns than fit scroll in their frame, and the page does not.
+    await page.evaluate("localStorage.setItem('waybill-hidden-columns', '[]')");
+    await page.reload();
+    await column('Speed').waitFor();
+    expect(await beyond(page, '.rows')).toBeGreaterThan(0);
+    expect(await beyond(page, 'html')).toBe(0);
+  });
+
+  test('shows its first columns whole at every width', async () => {
+    await append('wide', `${'long-name-'.repeat(15)}.csv`, COMPLETED);
+    await untilFound('wide', 1);
+    const page = await console.visitSignedIn(list('wide'));
+    await page.locator('tbody tr').waitFor();
+    for (const width of [320, 640, 900, 940, 1200, 1280]) {
+      await page.setViewportSize({ width, height: 720 });
+      expect(await beyond(page, '.rows'), `${width}`).toBe(0);
+    }
   });
 
   test('downloads what matches as CSV', async () => {

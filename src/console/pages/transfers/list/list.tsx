@@ -90,7 +90,11 @@ export function TransferListPage() {
                 {chooser}
                 <CsvButton filter={filter} order={order} />
               </ListBar>
-              <div onPointerMove={() => onPointer(false)} onPointerLeave={() => onPointer(true)}>
+              <div
+                class="rows"
+                onPointerMove={() => onPointer(false)}
+                onPointerLeave={() => onPointer(true)}
+              >
                 <Table
                   caption={`Transfers, ${order === 'created_at' ? 'oldest' : 'newest'} first`}
                   columns={mayChange ? [selection.column, ...columns] : columns}
