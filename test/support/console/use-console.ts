@@ -17,8 +17,11 @@ export interface ConsoleInUse extends Omit<TestConsole, 'close'> {
    * there were none.
    */
   pardon(status: number | 'lost'): void;
-  /** Ignores them also if there were none: the page polls what the test has just removed. */
-  pardonPolls(status: number): void;
+  /**
+   * Ignores them also if there were none: the page polls what the test has just removed, or a
+   * service whose connections are `broken`.
+   */
+  pardonPolls(status: number | 'broken'): void;
 }
 
 /** The test files of a worker share its browser: starting one takes a second of CPU time. */
@@ -118,8 +121,8 @@ export function useConsole(settings: Record<string, string> = {}): ConsoleInUse 
     pardon(status: number | 'lost'): void {
       expect(forget(status === 'lost' ? 'net::ERR_FAILED' : `status of ${status}`)).toBe(true);
     },
-    pardonPolls(status: number): void {
-      forget(`status of ${status}`);
+    pardonPolls(status: number | 'broken'): void {
+      forget(status === 'broken' ? 'net::ERR_' : `status of ${status}`);
     },
   });
 }
