@@ -75,7 +75,9 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
     await expect(follow()).rejects.toThrow(/runs dispatch: stop all of them first/);
     await running?.release();
     await follow();
-    await expect(reopen(before.environment)).rejects.toThrow(/not the one in Postgres\. Set EVENTSTORE_URL/);
+    await expect(reopen(before.environment)).rejects.toThrow(
+      /not the one in Postgres\. Set EVENTSTORE_URL/,
+    );
     const old = await eventsDelivered(before);
     expect(old).toHaveLength(1);
 
