@@ -392,6 +392,16 @@ describe('an EventStoreDB that is hard to reach', () => {
     expect(await store.read('stream-1', 900)).toEqual([]);
   });
 
+  it('keeps one call for appends after a silence in which many clients were replaced', async () => {
+    const server = await startFakeEventStoreDb();
+    const answer = server.holdFeatures();
+    const store = openStore(server, server.url, { attempt: 50, total: 500 });
+    await expect(store.append('stream-1', 'no_stream', [event()])).rejects.toThrow();
+    answer();
+    for (const i of numbers(10)) await store.append(`later-${i}`, 'no_stream', [event()]);
+    await expect.poll(() => server.appendCalls()).toBe(1);
+  });
+
   it('is found within one try, although another node of its URL is silent', async () => {
     const server = await startFakeEventStoreDb();
     const silent = await startTcpProxy({ host: '127.0.0.1', port: server.port });

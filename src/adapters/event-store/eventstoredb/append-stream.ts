@@ -16,6 +16,10 @@ import { checkServerVersion } from './server-version.ts';
  *
  * The end of a call, with or without an error, rejects everything that waits for an answer on it.
  * The next append opens another call.
+ *
+ * What can go wrong: a server that was silent answers the look-up of its version to clients that
+ * were replaced long ago. A call that such a client opened then would stay for good, and a server
+ * takes about a hundred calls of a connection, which all clients share. `end` prevents that.
  */
 
 interface Waiting {
@@ -29,20 +33,27 @@ interface Open {
   waiting(): Map<number, Waiting> | null;
 }
 
-export type Send = (append: Append, limits: CallLimits) => Promise<Appended>;
+export interface AppendStream {
+  /**
+   * Rejects with the error of the server or of the call, or with EventStoreUnavailable if its time
+   * is over.
+   */
+  append(append: Append, limits: CallLimits): Promise<Appended>;
+  /** Ends the client with its call, also one that would only be opened later. */
+  end(): Promise<void>;
+}
 
-/**
- * Creates the function that appends. It rejects with the error of the server or of the call, or
- * with EventStoreUnavailable if its time is over.
- */
-export function createAppendStream(client: EventStoreDBClient): Send {
+/** Creates the appends of a client. */
+export function createAppendStream(client: EventStoreDBClient): AppendStream {
   let current: Promise<Open> | null = null;
   let appends = 0;
+  let isOver = false;
 
   async function open(): Promise<Open> {
     let waiting: Map<number, Waiting> | null = new Map<number, Waiting>();
     try {
       await checkServerVersion(client);
+      if (isOver) throw ended();
       const call = await openLastingCall({
         client,
         method: 'batchAppend',
@@ -60,6 +71,7 @@ export function createAppendStream(client: EventStoreDBClient): Send {
           for (const [, { reject }] of rejected) reject(error ?? ended());
         },
       });
+      if (isOver) call.cancel();
       return { call, waiting: () => waiting };
     } catch (error) {
       current = null;
@@ -67,22 +79,29 @@ export function createAppendStream(client: EventStoreDBClient): Send {
     }
   }
 
-  return async (append, { signal, attemptMs }) => {
-    const openWithin = attemptMs();
-    current ??= open();
-    const { call, waiting } = await withTimeout(openWithin, current, EventStoreUnavailable);
-    // Data waits here while the server takes none, so that it can still be given up.
-    while (call.needsDrain()) await withTimeout(attemptMs(), call.drained(), EventStoreUnavailable);
-    signal.throwIfAborted();
-    const answers = waiting();
-    if (answers === null) throw ended();
-    const ms = attemptMs();
-    const answer = new Promise<Appended>((resolve, reject) => {
-      const number = ++appends;
-      answers.set(number, { resolve, reject });
-      call.send(encodeAppend(number, append, ms));
-    });
-    return withTimeout(ms, answer, EventStoreUnavailable);
+  return {
+    async append(append, { signal, attemptMs }) {
+      const openWithin = attemptMs();
+      current ??= open();
+      const { call, waiting } = await withTimeout(openWithin, current, EventStoreUnavailable);
+      // Data waits here while the server takes none, so that it can still be given up.
+      while (call.needsDrain())
+        await withTimeout(attemptMs(), call.drained(), EventStoreUnavailable);
+      signal.throwIfAborted();
+      const answers = waiting();
+      if (answers === null) throw ended();
+      const ms = attemptMs();
+      const answer = new Promise<Appended>((resolve, reject) => {
+        const number = ++appends;
+        answers.set(number, { resolve, reject });
+        call.send(encodeAppend(number, append, ms));
+      });
+      return withTimeout(ms, answer, EventStoreUnavailable);
+    },
+    end() {
+      isOver = true;
+      return client.dispose();
+    },
   };
 }
 

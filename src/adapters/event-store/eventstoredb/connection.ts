@@ -3,7 +3,7 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import type { Append, Appended } from './append-messages.ts';
-import { createAppendStream, type Send } from './append-stream.ts';
+import { type AppendStream, createAppendStream } from './append-stream.ts';
 import type { CallLimits } from './call-limits.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
 import { createRenewable, type Leader } from './renewable.ts';
@@ -29,12 +29,6 @@ export interface Connection {
   subscriptionFailed(client: EventStoreDBClient, error: unknown): void;
   /** Releases this user's share. The last release ends all calls. */
   release(): Promise<void>;
-}
-
-/** The client for appends, and its call. */
-interface Writer {
-  client: EventStoreDBClient;
-  send: Send;
 }
 
 let shared: {
@@ -78,17 +72,14 @@ function connect(url: string) {
   const permits = createSemaphore(APPENDS_IN_FLIGHT);
   const reader = createRenewable((leader) => open(url, leader), LONGEST_READER_PAUSE_MS);
   // Every failed append renews the writer: its end drops the appends that it has not sent yet.
-  const writer = createRenewable<Writer>((leader) => {
-    const client = open(url, leader);
-    return { client, send: createAppendStream(client) };
-  }, 0);
+  const writer = createRenewable((leader) => createAppendStream(open(url, leader)), 0);
 
   /**
    * Replaces the client for appends. Ending the old client rejects every append that waits for a
    * lost answer, and drops what it has not sent yet.
    */
-  function renewWriter(failed: Writer, error: unknown): void {
-    if (writer.renew(failed, error)) void failed.client.dispose();
+  function renewWriter(failed: AppendStream, error: unknown): void {
+    if (writer.renew(failed, error)) void failed.end();
   }
 
   async function read<T>(
@@ -117,7 +108,7 @@ function connect(url: string) {
     const release = await permits.acquire(limits.signal);
     const using = writer.current();
     try {
-      return await using.send(request, limits);
+      return await using.append(request, limits);
     } catch (error) {
       renewWriter(using, error);
       throw error;
@@ -128,6 +119,6 @@ function connect(url: string) {
 
   return {
     connection: { read, append, subscriptionFailed: reader.renew },
-    end: () => Promise.all([reader.current().dispose(), writer.current().client.dispose()]),
+    end: () => Promise.all([reader.current().dispose(), writer.current().end()]),
   };
 }

@@ -227,6 +227,8 @@ export async function startFakeEventStoreDb({
     port,
     log,
     counts,
+    /** Open calls for appends. */
+    appendCalls: () => batches.size,
     /** Open subscriptions. */
     subscriptions: () => subscriptions.size,
     /** Commits the next appends, and never answers them. */
