@@ -102,8 +102,11 @@ export interface PositionFault {
   from: bigint;
   /** Inclusive. */
   to: bigint;
-  /** No event has them, or events have them that the head hides from readers. */
-  problem: 'missing' | 'beyond_head';
+  /**
+   * No event has them, or the events that have them are hidden from readers: beyond the head, before
+   * the first position, or with another prefix than the log.
+   */
+  problem: 'missing' | 'beyond_head' | 'before_start' | 'other_prefix';
 }
 
 /** A row that is written in the commit of an append. */

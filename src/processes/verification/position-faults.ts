@@ -1,5 +1,14 @@
-import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { EventStore, PositionFault } from '../../adapters/event-store/port.ts';
 import { type Fault, nowhere } from './fault.ts';
+
+const WORDS: Record<PositionFault['problem'], (which: string) => string> = {
+  missing: (which) => `no event has ${which}: what stood there was removed`,
+  beyond_head: (which) => `the head of the log hides the events at ${which}`,
+  before_start: (which) =>
+    `the log begins with position 1, which hides the events at ${which} from its readers`,
+  other_prefix: (which) =>
+    `the streams of the events at ${which} do not begin with WAYBILL_STREAM_PREFIX: nobody reads them`,
+};
 
 /**
  * Yields the positions without an event that no record of retention explains. `removed` positions
@@ -12,12 +21,7 @@ export async function* positionFaults(
 ): AsyncGenerator<Fault> {
   for await (const { from, to, problem } of store.findPositionFaults?.() ?? []) {
     const which = from === to ? `position ${from}` : `positions ${from} to ${to}`;
-    yield nowhere(
-      'positions',
-      problem === 'missing'
-        ? `no event has ${which}: what stood there was removed`
-        : `the head of the log hides the events at ${which}`,
-    );
+    yield nowhere('positions', WORDS[problem](which));
   }
   const named = removed > 0 ? await countNamed() : 0;
   if (removed > named)

@@ -94,7 +94,7 @@ export function createPostgresLog({
     subscribe: subscriptions.subscribe,
     head,
     remove,
-    findPositionFaults: () => findPositionFaults(sql),
+    findPositionFaults: () => findPositionFaults(sql, prefix),
     countRemoved: (after) => countRemoved(sql, after),
     // The order and the limit stand alone: with a filter, a plan could read all events that follow.
     queryNewest: (statement, streams, after, limit) => statement`

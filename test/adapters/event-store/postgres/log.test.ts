@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { openLog } from '../../../../src/adapters/event-store/log-id.ts';
+import type { PositionFault } from '../../../../src/adapters/event-store/port.ts';
 import {
   type EventStore,
   EventStoreUnavailable,
@@ -92,6 +93,29 @@ describeWithPostgres('a log with an event that Waybill did not write', () => {
     const named = `a revision 1 (${changed.id}) at position 2 was changed: ${problem}. Keep the log`;
     await expect(batches.next()).rejects.toThrow(named);
     await expect(store.read('a')).rejects.toThrow(named);
+    await store.close();
+    await database.drop();
+  });
+
+  it('names the positions of events that no reader sees', async () => {
+    const database = await createTestDatabase();
+    const store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+    for (const stream of ['a', 'b', 'c', 'd', 'e'])
+      await store.append(stream, 'no_stream', [event()]);
+    await database.sql.begin(async (tx) => {
+      await tx`alter table log.events disable trigger user`;
+      await tx`update log.events set position = -4 where position = 4`;
+      await tx`update log.events set stream = 'other_' || stream where position in (2, 3)`;
+      await tx`update log.events set position = 9 where position = 5`;
+    });
+    const faults: PositionFault[] = [];
+    for await (const fault of store.findPositionFaults?.() ?? []) faults.push(fault);
+    expect(faults).toEqual([
+      { from: -4n, to: -4n, problem: 'before_start' },
+      { from: 4n, to: 5n, problem: 'missing' },
+      { from: 9n, to: 9n, problem: 'beyond_head' },
+      { from: 2n, to: 3n, problem: 'other_prefix' },
+    ]);
     await store.close();
     await database.drop();
   });
