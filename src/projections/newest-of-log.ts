@@ -6,8 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 
-/** How long a node of an EventStoreDB can answer as the leader after it has lost its lead. */
-const STALE_MS = 10_000;
 const LOOK_MS = 500;
 
 /** Reads an event; null if the log does not have it. */
@@ -30,7 +28,7 @@ async function retried<T>(
   read: () => Promise<T>,
   isExpected: (answer: T) => boolean,
 ): Promise<T> {
-  const until = performance.now() + (store.engine === 'eventstoredb' ? STALE_MS : 0);
+  const until = performance.now() + store.staleMs;
   for (;;) {
     const answer = await read();
     if (isExpected(answer) || performance.now() >= until) return answer;

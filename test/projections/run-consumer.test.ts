@@ -458,7 +458,7 @@ describeWithPostgres('a consumer of the log', () => {
     let answers = 0;
     const stale: EventStore = {
       ...store,
-      engine: 'eventstoredb',
+      staleMs: 10_000,
       read: async (...read) => (answers++ === 0 ? [] : store.read(...read)),
     };
     await verifyCheckpoint(stale, 'stale', checkpoint, LOG_ID);

@@ -126,6 +126,8 @@ export interface Beside<Item = unknown> {
  */
 export interface EventStore {
   readonly engine: Engine;
+  /** Milliseconds for which reads can lack the newest events: a node does not know its successor. */
+  readonly staleMs: number;
   /**
    * Appends all events or none. An append repeated with the same ids at the same revision returns
    * the result of the first one. Throws RevisionConflict, EventStoreUnavailable (after retries

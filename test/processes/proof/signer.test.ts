@@ -123,7 +123,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     let missed = 0;
     const stale: EventStore = {
       ...store,
-      engine: 'eventstoredb',
+      staleMs: 10_000,
       read: async (stream, ...given) =>
         stream === CHECKPOINTS && missed++ < 2 ? [] : store.read(stream, ...given),
     };

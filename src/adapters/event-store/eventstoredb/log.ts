@@ -24,6 +24,7 @@ import { toRecord, toStoredEvent } from './records.ts';
 import { createSeenRevisions } from './seen-revisions.ts';
 import { createSubscriptions } from './subscription.ts';
 
+const STALE_MS = 10_000;
 const REMOVALS_AT_ONCE = 8;
 /** Events of one read. Those of a long stream, the pages of a batch, have 32 KiB. */
 const PAGE = 100;
@@ -38,6 +39,8 @@ export interface EventStoreDbOptions extends EventStoreDbSignIn {
    * the prefix, as unreadable events.
    */
   keepsUnreadable?: boolean;
+  /** How long a node can answer as the leader after it has lost its lead. 10 s by default. */
+  staleMs?: number;
 }
 
 /**
@@ -50,6 +53,7 @@ export function createEventStoreDb({
   prefix,
   timeouts = { attempt: 3_000, total: 10_000 },
   keepsUnreadable = false,
+  staleMs = STALE_MS,
   ...location
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
@@ -197,6 +201,7 @@ export function createEventStoreDb({
 
   return {
     engine: 'eventstoredb',
+    staleMs,
     append,
     read,
     head,

@@ -88,6 +88,7 @@ export function createPostgresLog({
 
   return {
     engine: 'postgres',
+    staleMs: 0,
     append: (stream, expected, events) => append(stream, expected, events),
     appendWith: append,
     read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),

@@ -61,7 +61,8 @@ export async function openEventStoreDb(): Promise<Tampered> {
           }),
       );
     },
-    openStore: () => createEventStoreDb({ url: server.url, prefix }),
+    // No node leads but this one, so an event that is missing stays missing.
+    openStore: () => createEventStoreDb({ url: server.url, prefix, staleMs: 0 }),
     async close() {
       await installation.close();
       server.close();
