@@ -14,6 +14,7 @@ import {
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { createCertificates, type TestCertificates } from '../../network/certificates.ts';
 import { freePort } from '../../network/free-port.ts';
@@ -147,7 +148,14 @@ export async function startFtpsServer(options: FtpsServerOptions): Promise<FtpsS
       stdio: ['ignore', complaints, complaints],
     });
     closeSync(complaints);
-    return (await started.ready(() => greets(host, port, options.tls))) ? started : null;
+    // The session that was greeted still counts for the server's limits until it has ended.
+    const isReady = async () => (await greets(host, port, options.tls)) && untilNoSession(started);
+    return (await started.ready(isReady)) ? started : null;
+  }
+
+  async function untilNoSession({ child }: ServerProcess): Promise<true> {
+    while (descendants(child.pid as number).length > 0) await sleep(5);
+    return true;
   }
 
   function command(file: string): string[] {
