@@ -278,7 +278,7 @@ describeWithPostgres('proofs without trust', () => {
       expect((await verify('escapes.json')).stderr).toContain('  red?: is not a known field');
     });
 
-    it('are told without the control characters of a forged one', async () => {
+    it('leave out the control characters of a forged one', async () => {
       const leaf = JSON.stringify({ stream: '\u001b[31mred\u0007', revision: 0 });
       const [first, ...later] = receipt.events;
       await file('forged.json', { ...receipt, events: [{ ...first, leaf }, ...later] });

@@ -12,7 +12,7 @@ const OTHER: Record<Engine, string> = {
 
 /** A log that the tables of a database have followed. */
 export interface FollowedLog {
-  /** Null if only the end of the embedded log tells of it. */
+  /** Null if only the head of the embedded log shows that there was one. */
   logId: string | null;
   engine: Engine | null;
 }

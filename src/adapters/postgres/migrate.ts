@@ -66,8 +66,8 @@ export async function requireRestored(sql: Sql): Promise<void> {
     throw new MigrationError(
       `The table ${lacking.table} lacks the trigger that protects it. If this database was ` +
         'restored, the restore did not come to its end: restore the back-up into an empty ' +
-        'database, and look for errors. If it was not, somebody changed it: keep it as it is, and ' +
-        'run waybill audit verify',
+        'database, and look for errors. If not, the log was changed: keep the database as it is, ' +
+        'and run waybill audit verify',
     );
 }
 

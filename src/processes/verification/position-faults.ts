@@ -7,7 +7,7 @@ const WORDS: Record<PositionFault['problem'], (which: string) => string> = {
   before_start: (which) =>
     `the log begins with position 1, which hides the events at ${which} from its readers`,
   other_prefix: (which) =>
-    `the streams of the events at ${which} do not begin with WAYBILL_STREAM_PREFIX: nobody reads them`,
+    `readers miss the events at ${which}: their streams do not begin with WAYBILL_STREAM_PREFIX`,
 };
 
 /**
