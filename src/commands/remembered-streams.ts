@@ -1,4 +1,4 @@
-import type { EventStore } from '../adapters/event-store/port.ts';
+import type { Condition, EventStore } from '../adapters/event-store/port.ts';
 import type { NewEvent } from '../domain/events/event.ts';
 
 /*
@@ -24,9 +24,28 @@ const streamsOf = new WeakMap<EventStore, Map<string, Remembered<unknown>>>();
 
 /** Returns the store with another `append`. Both remember the same streams. */
 export function withAppend(store: EventStore, append: EventStore['append']): EventStore {
-  const changed = { ...store, append };
-  streamsOf.set(changed, streamsIn(store));
-  return changed;
+  return changed(store, { append });
+}
+
+/**
+ * Returns the store with a condition of every append, which throws ConditionFailed. The store must
+ * have `appendWith`.
+ */
+export function withCondition(store: EventStore, condition: Condition): EventStore {
+  const appendWith: EventStore['appendWith'] = (stream, expected, events, options) => {
+    if (store.appendWith === undefined) throw new TypeError('the log takes no conditions');
+    return store.appendWith(stream, expected, events, { ...options, condition });
+  };
+  return changed(store, {
+    append: (stream, expected, events) => appendWith(stream, expected, events, {}),
+    appendWith,
+  });
+}
+
+function changed(store: EventStore, changes: Partial<EventStore>): EventStore {
+  const other = { ...store, ...changes };
+  streamsOf.set(other, streamsIn(store));
+  return other;
 }
 
 function streamsIn(store: EventStore): Map<string, Remembered<unknown>> {

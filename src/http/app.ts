@@ -15,6 +15,7 @@ import { newId } from '../domain/ids.ts';
 import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
 import { auditRoutes } from './audit/routes.ts';
+import { confirmed } from './auth/admitted.ts';
 import { authenticate } from './auth/authenticate.ts';
 import { createRequestAdmission, type RequestAdmission } from './auth/request-admission.ts';
 import { createWhileAllowed } from './auth/while-allowed.ts';
@@ -152,7 +153,10 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
-  app.setErrorHandler(answerError);
+  app.setErrorHandler(async (error, request, reply) => {
+    answerError(await confirmed(authentication, request, reply, error), request, reply);
+    return reply;
+  });
   acceptJson(app);
   discardUnreadBodies(app);
   registerCookies(app, deps.config.publicUrl);
@@ -161,6 +165,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.decorateRequest('queue', null);
   app.decorateRequest('unshown', null);
   app.decorateRequest('keyRow', null);
+  app.decorateRequest('condition', null);
   app.addHook('onRequest', async (request, reply) => {
     clientErrors.watch(reply.raw);
     setCommonHeaders(request, reply, deps.config);

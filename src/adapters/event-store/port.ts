@@ -70,6 +70,11 @@ export class RevisionConflict extends Error {
   }
 }
 
+/** The condition of an append does not hold. Nothing was appended. */
+export class ConditionFailed extends Error {
+  override readonly name = 'ConditionFailed';
+}
+
 /**
  * The engine can't be reached, did not answer in time, or takes no events from this process. An
  * append may have succeeded: repeat it with the same ids.
@@ -120,6 +125,20 @@ export interface Beside<Item = unknown> {
   write(sql: Queryable, items: { nr: number; item: Item }[]): Fragment;
 }
 
+/** What must hold when events are appended. The statement of the append compares it. */
+export interface Condition {
+  value: string;
+  /** Returns an expression, a text, that must be `value`. It must not wait for locks. */
+  read(sql: Queryable): Fragment;
+}
+
+/** What an append does beside its events, in the same statement. */
+export interface AppendOptions {
+  // biome-ignore lint/suspicious/noExplicitAny: each caller has items of its own
+  beside?: Beside<any> | undefined;
+  condition?: Condition | undefined;
+}
+
 /**
  * The log of one installation. Stream names have no prefix here: an engine adds its own and sees no
  * other streams. Every engine passes the suite in `test/adapters/event-store/contract.ts`.
@@ -136,16 +155,15 @@ export interface EventStore {
    */
   append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
   /**
-   * Appends as `append` and writes a row in the same commit. Only the engine in the installation's
-   * own Postgres has it. Also throws the error with which Postgres rejects the row: then nothing is
-   * appended.
+   * Appends as `append`, if a condition holds, and writes a row in the same commit. Only the engine
+   * in the installation's own Postgres has it. Also throws ConditionFailed, and the error with which
+   * Postgres rejects the row: then nothing is appended.
    */
   appendWith?(
     stream: string,
     expected: ExpectedRevision,
     events: NewEvent[],
-    // biome-ignore lint/suspicious/noExplicitAny: each caller has items of its own
-    beside: Beside<any>,
+    options: AppendOptions,
   ): Promise<AppendResult>;
   /**
    * Returns the events of a stream from `fromRevision` (0) on, oldest first, at most `limit` (all);

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Condition } from '../../adapters/event-store/port.ts';
 import { hashApiKey, isApiKey } from '../../commands/api-key.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -35,6 +36,11 @@ declare module 'fastify' {
     unshown: bigint | null;
     /** The row of its Idempotency-Key when the request began. Null without a key or a row. */
     keyRow: KeptRow | null;
+    /**
+     * What its append must find, because this process admitted it by what it remembers. Then
+     * `keyRow` is null. Null if Postgres admitted it: see `readmit`.
+     */
+    condition: Condition | null;
   }
   interface FastifyContextConfig {
     /** The scope that the route needs. Without one, any valid key or session will do. */
@@ -60,18 +66,41 @@ const REJECTED: Record<
   unknown: ['api_key_invalid', 'This installation does not know the API key'],
 };
 
+export interface AuthenticationDeps {
+  requestAdmission: RequestAdmission;
+  people: Pick<People, 'confirm'>;
+}
+
 /**
  * Finds the client of a request, counts the request in its rate window, and sets the rate headers.
  * Throws if the window is used up, if the Host header is not valid, if the route needs a key and the
  * request has no valid one, or if the key lacks the scope.
  */
 export async function authenticate(
-  {
-    requestAdmission,
-    people,
-  }: { requestAdmission: RequestAdmission; people: Pick<People, 'confirm'> },
+  deps: AuthenticationDeps,
   request: FastifyRequest,
   reply: FastifyReply,
+): Promise<void> {
+  await admit(deps, request, reply, { again: false });
+}
+
+/**
+ * Admits a request by what Postgres has, after this process admitted it by what it remembers. Throws
+ * as `authenticate`.
+ */
+export async function readmit(
+  deps: AuthenticationDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  await admit(deps, request, reply, { again: true });
+}
+
+async function admit(
+  { requestAdmission, people }: AuthenticationDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { again }: { again: boolean },
 ): Promise<void> {
   const credential = readCredential(request);
   // The answer keeps these headers if Postgres, which counts, does not respond.
@@ -79,20 +108,19 @@ export async function authenticate(
   void reply.headers(rateHeaders({ limit: requestAdmission.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
   const { open, scope, ...route } = request.routeOptions.config;
-  const { window, counted, queue, unshown, keyRow, ...identity } = await requestAdmission.admit(
-    presented,
-    clientNetwork(request),
-    {
+  const { window, counted, queue, unshown, keyRow, condition, ...identity } =
+    await requestAdmission.admit(presented, clientNetwork(request), {
       withQueue: route.queue ?? false,
       withUnshown: route.showsTransfers ?? false,
       idempotencyKey: findIdempotencyKey(request),
-    },
-  );
+      again,
+    });
   request.client = identity.client;
   request.counted = counted;
   request.queue = queue;
   request.unshown = unshown;
   request.keyRow = keyRow;
+  request.condition = condition;
   keepWithin(window, reply);
   checkHost(request, reply);
   if (open || request.method === 'OPTIONS') return;

@@ -47,6 +47,8 @@ export interface FoundRow extends Omit<KeyRow, 'standing'> {
   standing: Standing | null;
   /** The recorded last use of the session is more than a minute old. */
   unnoted: boolean | null;
+  /** Seconds until the key expires. Null for a session, and if the key never does. */
+  expires_in: number | null;
 }
 
 /**
@@ -56,14 +58,15 @@ export interface FoundRow extends Omit<KeyRow, 'standing'> {
 export function lookUp(sql: Sql) {
   return sql`
     select key_id, account_id, scopes, ${standingOfKey(sql)} as standing, false as unnoted,
-           null as actor, false as unconfirmed
+           null as actor, false as unconfirmed,
+           extract(epoch from expires_at - now())::float8 as expires_in
       from read.keys where sha256 = v.key
     union all
     select key_id, s.account_id, coalesce(s.scopes, k.scopes),
            case when s.expired then 'expired'
                 when s.actor is not null then 'valid'
                 else ${standingOfKey(sql)} end,
-           s.unnoted, s.actor, s.unconfirmed
+           s.unnoted, s.actor, s.unconfirmed, null
       from (${sessionWith(sql, sql`v.session`)}) s left join read.keys k using (key_id)
      where s.actor is not null or k.key_id is not null`;
 }

@@ -22,6 +22,8 @@ export interface RateWindow {
 /** A window as Postgres counts it, and the time of its clock. */
 export interface WindowRow {
   subject: string;
+  /** How many requests this row counts. */
+  weight: number;
   /** Epoch seconds. */
   started: bigint;
   requests: number;
@@ -30,7 +32,7 @@ export interface WindowRow {
 }
 
 /**
- * Returns the statement that counts the rows of `visitors` in the window of their `subject`. A
+ * Returns the statement that counts the `weight` of `visitors` in the window of their `subject`. A
  * window lasts a minute from the subject's first request on, by Postgres's clock, for all
  * processes. Rows are written in the order of their subject, so that concurrent writers lock them
  * in one order.
@@ -38,7 +40,7 @@ export interface WindowRow {
 export function countRequests(sql: Sql) {
   return sql`
     insert into work.rate_windows as w (subject, started, requests)
-    select subject, floor(extract(epoch from clock_timestamp()))::bigint, count(*)
+    select subject, floor(extract(epoch from clock_timestamp()))::bigint, sum(weight)
       from visitors group by subject order by subject
     on conflict (subject) do update set
       started = case when excluded.started >= w.started + ${WINDOW_SECONDS}
@@ -56,14 +58,14 @@ export async function removeOldWindows(sql: Sql): Promise<void> {
 }
 
 /**
- * Gives each request its own number in its window. Requests that were counted together come with
- * the count after the last of them.
+ * Gives each row the count after its own requests. Rows that were counted together come with the
+ * count after the last of them.
  */
 export function numberRequests(rows: WindowRow[]): void {
   const counts = new Map<string, number>();
   for (const row of rows.toReversed()) {
     row.requests = counts.get(row.subject) ?? row.requests;
-    counts.set(row.subject, row.requests - 1);
+    counts.set(row.subject, row.requests - row.weight);
   }
 }
 

@@ -1,7 +1,8 @@
-import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Condition, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../../processes/dispatch/queue-estimate.ts';
+import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import { newestUnshown } from '../../projections/transfers/unshown.ts';
 import type { KeyOfRequest } from '../idempotency/header.ts';
 import { type KeptRow, keptRow } from '../idempotency/table.ts';
@@ -23,6 +24,7 @@ import {
   toWindow,
   type WindowRow,
 } from './rate-limit.ts';
+import { createRememberedClients, type Known } from './remembered-clients.ts';
 
 /** The rate window in which a request counts. */
 export interface Counted {
@@ -39,6 +41,8 @@ export interface Asked {
   withUnshown: boolean;
   /** The row of this key. */
   idempotencyKey: KeyOfRequest | null;
+  /** The request was admitted and counted by what the process remembers, which may be outdated. */
+  again: boolean;
 }
 
 /**
@@ -51,12 +55,17 @@ export type CountedRequest = Identity & {
   queue: QueueView | null;
   unshown: bigint | null;
   keyRow: KeptRow | null;
+  /**
+   * What the append of the request must find, if the process admitted it by what it remembers. Then
+   * `keyRow` is null, although there may be a row. Null if Postgres admitted it.
+   */
+  condition: Condition | null;
 };
 
 /** What the admission of a request can read beside the client. */
 export interface Views {
   queue: Pick<Queue, 'ask'>;
-  store: Pick<EventStore, 'queryNewest'>;
+  store: Pick<EventStore, 'queryNewest' | 'appendWith'>;
 }
 
 export interface RequestAdmission {
@@ -65,7 +74,8 @@ export interface RequestAdmission {
   /**
    * Finds the client of a key or session (null if the request has none) and counts the request in
    * the client's window. Without a valid key or session, it counts in the window of the address.
-   * Also reads what is `asked`: nothing by default.
+   * Also reads what is `asked`: nothing by default. A request that asks for the queue may be
+   * admitted by what the process remembers.
    */
   admit(credential: Credential | null, address: string, asked?: Asked): Promise<CountedRequest>;
   /** Counts further requests in a window, and returns its state after them. */
@@ -76,6 +86,8 @@ interface Visitor extends Asked {
   key: string | null;
   session: string | null;
   byAddress: string;
+  /** How many requests to count. */
+  weight: number;
 }
 
 type Found = FoundRow & WindowRow & { key_row: KeptRow | null };
@@ -83,7 +95,12 @@ type Found = FoundRow & WindowRow & { key_row: KeptRow | null };
 /** The first row of a batch has what belongs to no client, if a request asked for it. */
 type Row = Found & { queue: QueueRow | null; unshown: bigint | null };
 
-const NOTHING: Asked = { withQueue: false, withUnshown: false, idempotencyKey: null };
+const NOTHING: Asked = {
+  withQueue: false,
+  withUnshown: false,
+  idempotencyKey: null,
+  again: false,
+};
 
 /**
  * Creates the admission of all requests. One statement finds the client and counts the request.
@@ -92,7 +109,19 @@ const NOTHING: Asked = { withQueue: false, withUnshown: false, idempotencyKey: n
  */
 export function createRequestAdmission(sql: Sql, perKey: number, views: Views): RequestAdmission {
   const usedUp = createUsedUpWindows<CountedRequest>();
-  const count = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
+  const findOne = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
+  const remembered = createRememberedClients((subject, requests) => {
+    count(subject, requests).catch(() => undefined);
+  });
+
+  async function count(subject: string, requests: number): Promise<WindowRow> {
+    const [row] = await sql<[WindowRow]>`
+      with visitors as (select ${subject}::text as subject, ${requests}::integer as weight),
+           counts as (${countRequests(sql)})
+      select *, ${requests}::integer as weight, extract(epoch from clock_timestamp())::float8 as now
+        from counts`;
+    return row;
+  }
 
   return {
     perKey,
@@ -102,32 +131,68 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       if (rejected) return rejected;
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
-      const { view, unshown, ...row } = await count({ key, session, byAddress, ...asked });
+      if (key !== null && asked.again) remembered.forget(key);
+      const known = key !== null && asked.withQueue ? remembered.admit(key) : null;
+      if (known) return admittedBy(known, perKey);
+      const weight = (asked.again ? 0 : 1) + (key === null ? 0 : remembered.takeUncounted(key));
+      const begun = asked.withQueue ? remembered.begin() : 0;
+      const { view, unshown, ...row } = await findOne({
+        key,
+        session,
+        byAddress,
+        weight,
+        ...asked,
+      });
 
       const identity = identify(row, session);
       const { client } = identity;
       if (client)
-        await noteUse(sql, client, { key: row.requests === 1, session: row.unnoted === true });
+        await noteUse(sql, client, {
+          key: row.requests === row.weight,
+          session: row.unnoted === true,
+        });
       const limit = client ? (session === null ? perKey : PER_CONSOLE) : PER_ADDRESS;
       const { window, secondsLeft } = toWindow(row, limit);
       const counted = { subject: row.subject, limit };
-      const answer = { ...identity, counted, window, queue: view, unshown, keyRow: row.key_row };
+      const keyRow = row.key_row;
+      const answer = {
+        ...identity,
+        ...{ counted, window, queue: view, unshown, keyRow, condition: null },
+      };
       if (window.remaining < 0)
         usedUp.add(
           client && credential ? credential.sha256 : byAddress,
           { ...answer, unshown: null, keyRow: null },
           secondsLeft,
         );
+      else if (client && key !== null && view && views.store.appendWith)
+        remembered.remember(key, {
+          client,
+          subject: row.subject,
+          window,
+          secondsLeft: Math.min(secondsLeft, row.expires_in ?? secondsLeft),
+          queue: view,
+          begun,
+        });
       return answer;
     },
 
-    async count({ subject, limit }, requests) {
-      const [row] = await sql<[WindowRow]>`
-        with visitors as (select ${subject}::text as subject from generate_series(1, ${requests})),
-             counts as (${countRequests(sql)})
-        select *, extract(epoch from clock_timestamp())::float8 as now from counts`;
-      return toWindow(row, limit).window;
-    },
+    count: async ({ subject, limit }, requests) =>
+      toWindow(await count(subject, requests), limit).window,
+  };
+}
+
+/** Returns a request that the process admits by what it remembers. */
+function admittedBy({ client, subject, window, queue }: Known, limit: number): CountedRequest {
+  return {
+    standing: 'valid',
+    client,
+    counted: { subject, limit },
+    window,
+    queue,
+    unshown: null,
+    keyRow: null,
+    condition: { value: queue.version, read: versionOfCatalog },
   };
 }
 
@@ -151,7 +216,8 @@ async function findAndCount(
   const rows = await sql<Row[]>`
     with visitors as materialized (
       select nr, route, idempotency_key,
-             key_id, account_id, scopes, standing, unnoted, actor, unconfirmed,
+             key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, expires_in,
+             case when standing = 'valid' then weight else least(weight, 1) end as weight,
              case when standing is distinct from 'valid' then by_address
                   when session is null then 'key:' || key_id
                   else 'console:' || coalesce(key_id, actor) end as subject
@@ -159,13 +225,14 @@ async function findAndCount(
           ${visitors.map(({ key }) => key)}::text[],
           ${visitors.map(({ session }) => session)}::text[],
           ${visitors.map(({ byAddress }) => byAddress)}::text[],
+          ${visitors.map(({ weight }) => weight)}::integer[],
           ${keys.map((key) => key?.route ?? null)}::text[],
           ${keys.map((key) => key?.key ?? null)}::text[])
-          with ordinality as v(key, session, by_address, route, idempotency_key, nr)
+          with ordinality as v(key, session, by_address, weight, route, idempotency_key, nr)
         left join lateral (${lookUp(sql)}) found on true
     ), counts as (${countRequests(sql)})
-    select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, subject, started,
-           requests, extract(epoch from clock_timestamp())::float8 as now,
+    select key_id, account_id, scopes, standing, unnoted, actor, unconfirmed, expires_in, subject,
+           weight, started, requests, extract(epoch from clock_timestamp())::float8 as now,
            ${asked ? sql`case when nr = 1 then (select to_jsonb(q) from (${asked.query}) q) end` : sql`null`} as queue,
            ${unshown ? sql`case when nr = 1 then ${unshown} end` : sql`null::bigint`} as unshown,
            ${keys.some((key) => key !== null) ? sql`(select to_jsonb(k) from (${keyRow}) k)` : sql`null`} as key_row

@@ -118,7 +118,7 @@ export async function idempotent<Reserved extends object, Body>(
   if (stored) return sendStored(commands, reply, stored);
   if (operation.readOnly) return sendAnswer(reply, await runAlone());
   if (found === null) {
-    const answer = await runInOneAppend(commands, id, fingerprint, causeOf(request), operation);
+    const answer = await runInOneAppend(commands, id, fingerprint, request, operation);
     if (answer !== null) return sendAnswer(reply, answer);
   }
 
@@ -169,7 +169,7 @@ async function runInOneAppend<Reserved extends object, Body>(
   commands: CommandDeps,
   id: RowId,
   fingerprint: string,
-  cause: Cause,
+  request: FastifyRequest,
   { inOneAppend, reserve, run }: Operation<Reserved, Body>,
 ): Promise<Answer<Body> | null> {
   const { store } = commands;
@@ -180,17 +180,15 @@ async function runInOneAppend<Reserved extends object, Body>(
     const { status, body, location } = answerOf(events);
     const answer = { body: JSON.stringify(body), location };
     const row = { ...id, fingerprint, reserved, status, answer, shownIn };
-    return (store.appendWith as NonNullable<EventStore['appendWith']>)(
-      stream,
-      expected,
-      events,
-      insertedWith(row),
-    );
+    return (store.appendWith as NonNullable<EventStore['appendWith']>)(stream, expected, events, {
+      beside: insertedWith(row),
+    });
   };
   try {
     const through = { ...commands, store: withAppend(store, append) };
-    return await run({ reserved, repeated: false, commands: through, cause });
+    return await run({ reserved, repeated: false, commands: through, cause: causeOf(request) });
   } catch (error) {
+    if (request.condition !== null) throw error;
     if (isTaken(error) || isStored(toProblem(error, '').status)) return null;
     throw error;
   }

@@ -26,7 +26,8 @@ import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access.ts';
-import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { whenAdmitted } from '../auth/admitted.ts';
+import { type AuthenticationDeps, causeOf, clientOf } from '../auth/authenticate.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { type Answer, idempotent } from '../idempotency/idempotency.ts';
@@ -44,7 +45,7 @@ import type { RoutesDeps } from '../route-deps.ts';
 const QUEUE_HOLDS_MS = 250;
 
 export function transferRoutes(
-  deps: RoutesDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
+  deps: RoutesDeps & AuthenticationDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
 ): FastifyPluginAsyncZod {
   const { sql, whileAllowed, access } = deps;
 
@@ -107,27 +108,28 @@ export function transferRoutes(
         ]),
       },
       async handler(request, reply) {
-        const { accountId } = clientOf(request);
-        return idempotent(deps, request, reply, {
-          reserve: reserveTransfer,
-          async run({ reserved, repeated, commands, cause }) {
-            const { state, position } = await createOnce(commands, reserved, repeated, () =>
-              createTransfer(
-                withQueue(commands, request, reply),
-                accountId,
-                request.body,
-                cause,
-                reserved,
-              ),
-            );
-            await untilReadable(commands, position);
-            return created(state);
-          },
-          inOneAppend: {
-            answerOf: (events) => created(transferOf(events)),
-            shownIn: 'transfers',
-          },
-        });
+        return whenAdmitted(deps, request, reply, (commands) =>
+          idempotent({ ...deps, commands }, request, reply, {
+            reserve: reserveTransfer,
+            async run({ reserved, repeated, commands, cause }) {
+              const { state, position } = await createOnce(commands, reserved, repeated, () =>
+                createTransfer(
+                  withQueue(commands, request, reply),
+                  clientOf(request).accountId,
+                  request.body,
+                  cause,
+                  reserved,
+                ),
+              );
+              await untilReadable(commands, position);
+              return created(state);
+            },
+            inOneAppend: {
+              answerOf: (events) => created(transferOf(events)),
+              shownIn: 'transfers',
+            },
+          }),
+        );
       },
     });
 
@@ -266,5 +268,5 @@ function withQueue(
   { elapsedTime }: FastifyReply,
 ): CommandDeps {
   if (queue === null || elapsedTime > QUEUE_HOLDS_MS) return commands;
-  return { ...commands, queueEstimate: async (...args) => queue(...args) };
+  return { ...commands, queueEstimate: async (...args) => queue.estimate(...args) };
 }

@@ -4,7 +4,7 @@ import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import type { Priority } from '../../domain/transfers/transfer.ts';
-import { versionOfEndpoints } from '../../projections/catalog/queries.ts';
+import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { jobsAhead } from './job-table/figures.ts';
 import { moverCapacity } from './live-movers.ts';
@@ -15,8 +15,16 @@ const COUNTED_ALWAYS = 1_000;
 /** So that counting a long queue takes a hundredth of the time. */
 const RECOUNT_AFTER_MS_PER_JOB = 0.01;
 
-/** The queue as it was read: estimates for the accounts that were asked for. */
-export type QueueView = (accountId: string, priority: Priority) => QueueEstimate;
+/** The queue as it was read. */
+export interface QueueView {
+  /** Version of the catalog that has these endpoints, as `versionOfCatalog` returns it. */
+  version: string;
+  /**
+   * Estimates for an account that was asked for. `since` transfers were created since the view was
+   * read.
+   */
+  estimate(accountId: string, priority: Priority, since?: number): QueueEstimate;
+}
 
 /**
  * For a transfer that is created now: the endpoints, the open transfers of the account, and the
@@ -50,11 +58,14 @@ export function createQueue(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Q
         const endpoints = changed ?? known.endpoints;
         const jobs = counted ?? (row.jobs as JobCounts);
         if (counted === null) lastCount = { jobs, validUntil: validUntil(jobs) };
-        return (accountId, priority) => ({
-          endpoints,
-          openTransfers: row.open[accountId] ?? 0,
-          startsInMs: startsInMs(row, jobs, priority),
-        });
+        return {
+          version,
+          estimate: (accountId, priority, since = 0) => ({
+            endpoints,
+            openTransfers: (row.open[accountId] ?? 0) + since,
+            startsInMs: startsInMs(row, jobs, priority, since),
+          }),
+        };
       },
     };
   }
@@ -64,13 +75,13 @@ export function createQueue(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Q
     const { query, read } = ask(sql`${accounts}::text[]`);
     const [row] = await sql<[QueueRow]>`${query}`;
     const view = read(row);
-    return requests.map(({ accountId, priority }) => view(accountId, priority));
+    return requests.map(({ accountId, priority }) => view.estimate(accountId, priority));
   });
   return { estimate: (accountId, priority) => estimate({ accountId, priority }), ask };
 }
 
 interface Catalog {
-  /** As `versionOfEndpoints` returns it. */
+  /** As `versionOfCatalog` returns it. */
   version: string;
   endpoints: Endpoint[];
 }
@@ -115,7 +126,7 @@ function queueQuery(
   return sql`
     select c.version, e.endpoints, o.open, o.waiting, ${jobCounts} as jobs, m.slots, m.active,
            m.mean_ms
-      from (select ${versionOfEndpoints(sql)} as version) c,
+      from (select ${versionOfCatalog(sql)} as version) c,
            lateral (
              select case when c.version <> ${known} then (
                       select coalesce(jsonb_agg(state order by name), '[]')
@@ -146,9 +157,10 @@ function startsInMs(
   { waiting, slots, active, mean_ms }: QueueRow,
   { queued, ahead }: JobCounts,
   priority: Priority,
+  since: number,
 ): number {
   // A transfer that was created a moment ago may not have a job yet.
-  const waitingAhead = ahead[priority] + Math.max(0, waiting - queued);
+  const waitingAhead = ahead[priority] + Math.max(0, waiting + since - queued);
   const free = Math.max(0, slots - active);
   if (waitingAhead < free) return 0;
   const rounds = (waitingAhead - free + 1) / Math.max(1, slots);

@@ -14,7 +14,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import {
   type ConfiguredEndpoint,
   listEndpoints,
-  versionOfEndpoints,
+  versionOfCatalog,
 } from '../../projections/catalog/queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
@@ -110,7 +110,7 @@ function createCatalogReader({ sql, logger }: ProbeDeps): () => Promise<Configur
   return async () => {
     try {
       const [{ version }] = await sql<[{ version: string }]>`
-        select ${versionOfEndpoints(sql)} as version`;
+        select ${versionOfCatalog(sql)} as version`;
       if (version !== known.version) known = { version, endpoints: await listEndpoints(sql) };
       failed = false;
     } catch (error) {

@@ -1,4 +1,4 @@
-import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { endpointDecider } from '../../domain/endpoints/decider.ts';
 import {
   addressIn,
@@ -34,10 +34,11 @@ function textsOf({ endpoint_id, name, settings }: Endpoint): string[] {
 }
 
 /**
- * Returns an expression that changes whenever an endpoint may have changed: the id of the table and
- * the last event of the catalog. A rebuild replaces the table.
+ * Returns an expression that changes whenever a key or an endpoint may have changed: the id of a
+ * table and the last event of the catalog. A rebuild replaces the tables. It waits for no lock of
+ * them.
  */
-export function versionOfEndpoints(sql: Sql): Fragment {
+export function versionOfCatalog(sql: Queryable): Fragment {
   return sql`
     concat_ws(' ', to_regclass('read.endpoints')::oid,
               (select event_id from read.checkpoints where name = 'catalog'))`;

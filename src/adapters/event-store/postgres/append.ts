@@ -12,6 +12,9 @@
  *   is safe.
  * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by
  *   one.
+ * - The condition of an append does not hold. It then expects a revision that no stream has, so
+ *   `log.append` rejects it alone. But a lost answer may have said that it was appended: the
+ *   revision that was found tells.
  * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
  *   The log is closed, and `log.append` refuses.
  */
@@ -21,8 +24,10 @@ import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
 import { jsonArray } from '../../postgres/json-array.ts';
 import {
+  type AppendOptions,
   type AppendResult,
   type Beside,
+  ConditionFailed,
   EventStoreUnavailable,
   type ExpectedRevision,
   RevisionConflict,
@@ -32,14 +37,16 @@ import { type Row, toEvent } from './rows.ts';
 import type { Subscriptions } from './subscribe.ts';
 
 const APPENDS_PER_CALL = 64;
+/** Expected by appends whose condition does not hold. Of no stream, so not -1 either. */
+const NO_REVISION = -2;
 /** `log.append` raises it. */
 const LOG_CLOSED = 'WB001';
 
-interface Append {
+interface Append extends AppendOptions {
   stream: string;
-  expected: ExpectedRevision;
+  /** -1 if there must be no stream. */
+  expected: number;
   events: NewEvent[];
-  beside: Beside | null;
 }
 
 /**
@@ -62,15 +69,15 @@ interface NewRow extends Row {
   place: number;
 }
 
-export interface AppendOptions {
+export interface AppenderOptions {
   sql: Sql;
   prefix: string;
   isCopy: boolean;
   subscriptions: Subscriptions;
 }
 
-/** Creates the function that appends to a stream, with rows beside it in the same commit. */
-export function createAppend({ sql, prefix, isCopy, subscriptions }: AppendOptions) {
+/** Creates the function that appends to a stream: `EventStore.appendWith`. */
+export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOptions) {
   /**
    * Makes one call at a time. Appends that arrive meanwhile share the next call and its one flush
    * to disk.
@@ -81,15 +88,25 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppendOptio
     stream: string,
     expected: ExpectedRevision,
     events: NewEvent[],
-    beside: Beside | null = null,
+    { beside, condition }: AppendOptions = {},
   ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
-    const outcome = await appendOne({ stream: prefix + stream, expected, events, beside });
+    const outcome = await appendOne({
+      stream: prefix + stream,
+      expected: expected === 'no_stream' ? -1 : expected,
+      events,
+      beside,
+      condition,
+    });
     if ('error' in outcome) throw outcome.error;
     const { revision, position, appended: isNew } = outcome;
-    if (position === null)
-      throw new RevisionConflict(stream, expected, revision < 0 ? 'no_stream' : revision);
-    return { revision, position, isNew };
+    if (position !== null) return { revision, position, isNew };
+    const found = revision < 0 ? 'no_stream' : revision;
+    if (condition === undefined) throw new RevisionConflict(stream, expected, found);
+    if (found === expected)
+      throw new ConditionFailed(`${stream}: the condition of the append does not hold`);
+    // Another writer was first, or this append was, before its answer was lost.
+    return append(stream, expected, events, { beside });
   }
 
   async function appendAll(appends: Append[]): Promise<Outcome[]> {
@@ -125,7 +142,7 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppendOptio
         const call = sql`
           log.append(
             ${group.map((member) => member.stream)}::text[],
-            ${group.map(({ expected }) => (expected === 'no_stream' ? -1 : expected))}::integer[],
+            ${expectedBy(sql, group)},
             ${group.map((member) => member.events.length)}::integer[],
             ${rows.map(({ owner }) => owner)}::integer[],
             ${rows.map(({ place }) => place)}::integer[],
@@ -185,7 +202,7 @@ type Besides = Map<Beside['write'], { nr: number; item: unknown }[]>;
 function besidesOf(group: Append[]): Besides {
   const besides: Besides = new Map();
   for (const [i, { beside }] of group.entries()) {
-    if (beside === null) continue;
+    if (beside === undefined) continue;
     const { write, item } = beside;
     besides.set(write, [...(besides.get(write) ?? []), { nr: i + 1, item }]);
   }
@@ -197,6 +214,24 @@ function writesOf(sql: Sql, besides: Besides): Fragment {
     (before, [write, items], i) => sql`${before}, ${sql(`beside_${i}`)} as (${write(sql, items)})`,
     sql``,
   );
+}
+
+/** Returns the revisions that the appends of a call expect, as an expression. */
+function expectedBy(sql: Sql, group: Append[]): Fragment {
+  const expected = group.map((member) => member.expected);
+  const conditions = group.flatMap(({ condition }) => condition ?? []);
+  const [condition] = conditions;
+  if (condition === undefined) return sql`${expected}::integer[]`;
+  if (conditions.some(({ read }) => read !== condition.read))
+    throw new TypeError('the conditions of the appends of a call must read the same');
+  return sql`
+    (select array_agg(
+              case when c.value is null or c.value = (${condition.read(sql)})
+                   then c.expected else ${NO_REVISION} end
+              order by c.nr)
+       from unnest(${expected}::integer[],
+                   ${group.map((member) => member.condition?.value ?? null)}::text[])
+            with ordinality as c(expected, value, nr))`;
 }
 
 function toRow(

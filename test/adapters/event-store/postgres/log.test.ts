@@ -1,12 +1,16 @@
 import { afterEach, beforeEach, expect, inject, it } from 'vitest';
 import { openLog } from '../../../../src/adapters/event-store/log-id.ts';
-import type { PositionFault } from '../../../../src/adapters/event-store/port.ts';
 import {
+  type Condition,
+  ConditionFailed,
   type EventStore,
   EventStoreUnavailable,
+  type PositionFault,
+  RevisionConflict,
 } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import { connect, type Sql } from '../../../../src/adapters/postgres/connect.ts';
+import type { NewEvent } from '../../../../src/domain/events/event.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import {
   createTestDatabase,
@@ -56,6 +60,66 @@ it('rejects all waiting calls at once when Postgres does not answer', async () =
   for (const outcome of outcomes)
     expect(outcome).toMatchObject({ reason: expect.any(EventStoreUnavailable) });
   await sql.end();
+});
+
+describeWithPostgres('an append with a condition', () => {
+  let database: TestDatabase;
+  let store: EventStore;
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+  });
+  afterEach(async () => {
+    await store.close();
+    await database.drop();
+  });
+
+  const read: Condition['read'] = (sql) => sql`(select type from log.events where position = 1)`;
+  const appendIf = (value: string, stream: string, events: NewEvent[], revision?: number) =>
+    store.appendWith!(stream, revision ?? 'no_stream', events, { condition: { value, read } });
+
+  it('appends nothing if the condition does not hold, also because there is nothing', async () => {
+    await expect(appendIf('first', 'b', [event()])).rejects.toThrow(ConditionFailed);
+    await store.append('a', 'no_stream', [{ ...event(), type: 'first' }]);
+    await expect(appendIf('second', 'b', [event()])).rejects.toThrow(ConditionFailed);
+    expect(await store.read('b')).toEqual([]);
+    expect(await appendIf('first', 'b', [event(), event()])).toEqual({
+      revision: 1,
+      position: 3n,
+      isNew: true,
+    });
+    await expect(appendIf('second', 'b', [event()], 1)).rejects.toThrow(ConditionFailed);
+  });
+
+  it('reports a conflict as one, whether the condition holds or not', async () => {
+    await store.append('a', 'no_stream', [{ ...event(), type: 'first' }]);
+    for (const value of ['first', 'second'])
+      await expect(appendIf(value, 'a', [event()])).rejects.toThrow(RevisionConflict);
+  });
+
+  it('is repeated safely when the condition no longer holds', async () => {
+    await store.append('a', 'no_stream', [{ ...event(), type: 'first' }]);
+    const events = [event(), event()];
+    const { revision, position } = await appendIf('first', 'b', events);
+    const again = await appendIf('second', 'b', events);
+    expect(again).toEqual({ revision, position, isNew: false });
+  });
+
+  it('does not fail the appends that share its call', async () => {
+    await store.append('a', 'no_stream', [{ ...event(), type: 'first' }]);
+    const outcomes = await Promise.allSettled([
+      store.append('alone', 'no_stream', [event()]),
+      appendIf('second', 'b', [event()]),
+      store.append('c', 'no_stream', [event()]),
+      appendIf('first', 'd', [event()]),
+    ]);
+    expect(outcomes.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+    ]);
+  });
 });
 
 describeWithPostgres('a log with an event that Waybill did not write', () => {

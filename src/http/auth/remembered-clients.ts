@@ -1,0 +1,117 @@
+/*
+ * What a process remembers of the clients that create transfers. Most creations of a busy client
+ * then need no query before their append.
+ *
+ * - The key, the scopes and the endpoints are those of a version of the catalog. The append of the
+ *   creation has that version as its condition, so a success never rests on older ones. Any error is
+ *   decided again on what Postgres has: `readmit`.
+ * - The requests are counted here until a request of the key asks Postgres, and for `FLUSH_MS` at
+ *   most. Until then, a process admits an eighth of the requests that were left: eight processes do
+ *   not exceed the limit together. A process that ends drops the last few counts.
+ * - The queue is at most `REMEMBERED_MS` old, and grows by the transfers that were admitted since.
+ *   The limit of open transfers is shared as the requests are.
+ */
+import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
+import type { Client } from './identity.ts';
+import type { RateWindow } from './rate-limit.ts';
+
+const REMEMBERED_MS = 100;
+const FLUSH_MS = 250;
+/** A process uses one part of what all processes may use together. */
+const PARTS = 8;
+/** The oldest is forgotten first. */
+const CLIENTS = 1_000;
+
+/** A client as Postgres had it. */
+export interface Seen {
+  client: Client;
+  /** The subject of its rate window. */
+  subject: string;
+  window: RateWindow;
+  /** Seconds until the window ends or the key expires. */
+  secondsLeft: number;
+  queue: QueueView;
+  /** What `begin` returned before the queue was read. */
+  begun: number;
+}
+
+export type Known = Pick<Seen, 'client' | 'subject' | 'window' | 'queue'>;
+
+interface Remembered extends Seen {
+  /** On the clock of `performance`. */
+  until: number;
+  /** Requests that were admitted by it. */
+  admitted: number;
+}
+
+export interface RememberedClients {
+  /** Admits and counts a request of a key. Returns null if Postgres must decide. */
+  admit(sha256: string): Known | null;
+  /** Call it before Postgres is asked. Returns how many requests came before. */
+  begin(): number;
+  remember(sha256: string, seen: Seen): void;
+  forget(sha256: string): void;
+  /** Returns how many requests of a key Postgres has not counted, and forgets them. */
+  takeUncounted(sha256: string): number;
+}
+
+/** `count` counts requests in the window of a subject. It never rejects. */
+export function createRememberedClients(
+  count: (subject: string, requests: number) => void,
+): RememberedClients {
+  const clients = new Map<string, Remembered>();
+  /** Requests of all clients. */
+  let begun = 0;
+  const uncounted = new Map<string, { subject: string; requests: number }>();
+
+  function flush(): void {
+    for (const { subject, requests } of uncounted.values()) count(subject, requests);
+    uncounted.clear();
+  }
+
+  return {
+    admit(sha256) {
+      const known = clients.get(sha256);
+      if (known === undefined) return null;
+      const { client, subject, window, queue, until } = known;
+      if (performance.now() > until || known.admitted + 1 > window.remaining / PARTS) {
+        clients.delete(sha256);
+        return null;
+      }
+      if (uncounted.size === 0) setTimeout(flush, FLUSH_MS).unref();
+      const requests = (uncounted.get(sha256)?.requests ?? 0) + 1;
+      uncounted.set(sha256, { subject, requests });
+      known.admitted++;
+      const since = begun++ - known.begun;
+      return {
+        client,
+        subject,
+        window: { ...window, remaining: window.remaining - requests },
+        queue: {
+          version: queue.version,
+          estimate(accountId, priority) {
+            const estimate = queue.estimate(accountId, priority, since);
+            const elsewhere = (PARTS - 1) * since;
+            return { ...estimate, openTransfers: estimate.openTransfers + elsewhere };
+          },
+        },
+      };
+    },
+    begin: () => begun++,
+    remember(sha256, seen) {
+      const until = performance.now() + Math.min(REMEMBERED_MS, seen.secondsLeft * 1_000);
+      const before = clients.get(sha256);
+      // Requests that shared a statement saw the same queue: none of them is in it.
+      const begun = before?.queue === seen.queue ? before.begun : seen.begun;
+      const [oldest] = clients.keys();
+      if (clients.size >= CLIENTS && oldest !== undefined) clients.delete(oldest);
+      clients.set(sha256, { ...seen, begun, until, admitted: 0 });
+    },
+    forget: (sha256) => void clients.delete(sha256),
+    takeUncounted(sha256) {
+      const requests = uncounted.get(sha256)?.requests ?? 0;
+      uncounted.delete(sha256);
+      return requests;
+    },
+  };
+}
