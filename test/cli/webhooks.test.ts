@@ -4,7 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { connect, type Sql } from '../../src/adapters/postgres/connect.ts';
-import { serviceSignature, signatureHeaders } from '../../src/adapters/webhooks/signature.ts';
+import {
+  serviceSignature,
+  signatureHeaders,
+  signingKeys,
+} from '../../src/adapters/webhooks/signature.ts';
 import type { Delivery } from '../../src/contract/webhooks/deliveries.ts';
 import { newId } from '../../src/domain/ids.ts';
 import {
@@ -80,7 +84,7 @@ async function post(url: string, body: string, headers: Record<string, string>):
 describe('waybill webhooks listen', () => {
   const cli = createCli({});
   const signed = signatureHeaders(
-    { current: SECRET, previous: null },
+    { current: signingKeys(SECRET), previous: null },
     EVENT.id,
     1_769_851_800,
     BODY,
@@ -93,12 +97,14 @@ describe('waybill webhooks listen', () => {
     expect(listening.notes()).not.toContain(SECRET);
     expect(await post(listening.url, BODY, signed)).toBe(200);
     expect(
-      await post(listening.url, BODY, { 'X-Service-Signature': serviceSignature('another', BODY) }),
+      await post(listening.url, BODY, {
+        'X-Service-Signature': serviceSignature(signingKeys('another'), BODY),
+      }),
     ).toBe(401);
     expect(await post(listening.url, BODY, {})).toBe(401);
     expect(
       await post(listening.url, 'no JSON', {
-        'X-Service-Signature': serviceSignature(SECRET, 'no JSON'),
+        'X-Service-Signature': serviceSignature(signingKeys(SECRET), 'no JSON'),
       }),
     ).toBe(200);
     expect((await fetch(listening.url)).status).toBe(405);
@@ -154,7 +160,7 @@ describe('waybill webhooks verify', () => {
     cli.run(['webhooks', 'verify', '--secret', SECRET, ...args], input);
 
   it('says for each signature whether it is right', async () => {
-    const signature = serviceSignature(SECRET, BODY);
+    const signature = serviceSignature(signingKeys(SECRET), BODY);
     expect(await verify(['--body-file', file, '--signature', signature])).toMatchObject({
       code: 0,
       stdout: 'X-Service-Signature: verified\n',
@@ -165,7 +171,7 @@ describe('waybill webhooks verify', () => {
       'webhook-timestamp': timestamp,
       'webhook-signature': standard,
     } = signatureHeaders(
-      { current: 'another secret', previous: SECRET },
+      { current: signingKeys('another secret'), previous: signingKeys(SECRET) },
       'evt_1',
       1_769_851_800,
       BODY,

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { signatureHeaders } from '../../src/adapters/webhooks/signature.ts';
+import { signatureHeaders, signingKeys } from '../../src/adapters/webhooks/signature.ts';
 import { newId, nextEventId } from '../../src/domain/ids.ts';
 import { whyNo } from '../support/programs/why-no.ts';
 import { written } from '../support/service/cli.ts';
@@ -46,7 +46,7 @@ describe.each([
       data: { transfer_id, file_name: 'Bücher, übrig.csv' },
     });
   const signed = (body: string, secret = SECRET) =>
-    signatureHeaders({ current: secret, previous: null }, 'evt', 1_769_851_800, body);
+    signatureHeaders({ current: signingKeys(secret), previous: null }, 'evt', 1_769_851_800, body);
 
   async function post(body: string | Buffer, headers: Record<string, string>): Promise<number> {
     const response = await fetch(url, {

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { serviceSignature, standardSignature } from './signature.ts';
+import { type SigningKeys, serviceSignature, signingKeys, standardSignature } from './signature.ts';
 
 /** A delivery as its receiver got it: the raw body, and the signature headers that were present. */
 export interface SignedRequest {
@@ -21,32 +21,33 @@ export function verifySignatures(
   secret: string,
   { body, service, standard }: SignedRequest,
 ): Verification[] {
+  const keys = signingKeys(secret);
   const verifications: Verification[] = [];
   if (service !== null)
     verifications.push({
       header: 'X-Service-Signature',
-      objection: objectionToService(secret, body, service),
+      objection: objectionToService(keys, body, service),
     });
   if (standard !== null)
     verifications.push({
       header: 'webhook-signature',
-      objection: objectionToStandard(secret, body, standard),
+      objection: objectionToStandard(keys, body, standard),
     });
   return verifications;
 }
 
-function objectionToService(secret: string, body: Buffer, given: string): string | null {
-  const expected = serviceSignature(secret, body);
+function objectionToService(keys: SigningKeys, body: Buffer, given: string): string | null {
+  const expected = serviceSignature(keys, body);
   if (equal(given, expected)) return null;
   if (equal(given.toLowerCase(), expected)) return 'the signature is correct, but not in lowercase';
   const bare = withoutLineBreak(body);
-  if (bare && equal(given, serviceSignature(secret, bare)))
+  if (bare && equal(given, serviceSignature(keys, bare)))
     return 'the signature is for this body without its final line break';
   return `this secret and this body give ${expected}`;
 }
 
 function objectionToStandard(
-  secret: string,
+  keys: SigningKeys,
   body: Buffer,
   { id, timestamp, signatures }: NonNullable<SignedRequest['standard']>,
 ): string | null {
@@ -55,11 +56,11 @@ function objectionToStandard(
   const signs = (text: Buffer) =>
     signatures
       .split(' ')
-      .some((one) => equal(one, standardSignature(secret, id, Number(timestamp), text)));
+      .some((one) => equal(one, standardSignature(keys, id, Number(timestamp), text)));
   if (signs(body)) return null;
   const bare = withoutLineBreak(body);
   if (bare && signs(bare)) return 'the signature is for this body without its final line break';
-  const expected = standardSignature(secret, id, Number(timestamp), body);
+  const expected = standardSignature(keys, id, Number(timestamp), body);
   return `this secret, id, timestamp and body give ${expected}`;
 }
 

@@ -1,8 +1,12 @@
 import { type Vault, VaultError, WEBHOOK_SECRET } from '../../adapters/vault.ts';
-import type { SigningSecrets } from '../../adapters/webhooks/signature.ts';
+import {
+  type SigningKeys,
+  type SigningSecrets,
+  signingKeys,
+} from '../../adapters/webhooks/signature.ts';
 import type { Claim } from './delivery-table/claim.ts';
 
-/** Secrets kept in memory. */
+/** Secrets whose keys are kept in memory. */
 const CACHED = 1_000;
 
 type Records = Pick<Claim, 'secret_record' | 'previous_secret_record' | 'previous_until'>;
@@ -18,23 +22,23 @@ export interface Secrets {
 
 /** Creates a cache of decrypted secrets. A vault record never changes. */
 export function createSecrets(vault: Vault): Secrets {
-  const opened = new Map<string, Promise<string | null>>();
+  const opened = new Map<string, Promise<SigningKeys | null>>();
 
   /** Returns null if the vault cannot decrypt the record. */
-  function open(record: string): Promise<string | null> {
+  function open(record: string): Promise<SigningKeys | null> {
     const known = opened.get(record);
     if (known !== undefined) return known;
     if (opened.size >= CACHED) opened.clear();
-    const secret = vault.open<{ secret: string }>(record, WEBHOOK_SECRET).then(
-      (value) => value.secret,
+    const keys = vault.open<{ secret: string }>(record, WEBHOOK_SECRET).then(
+      (value) => signingKeys(value.secret),
       (error: unknown) => {
         opened.delete(record);
         if (error instanceof VaultError) return null;
         throw error;
       },
     );
-    opened.set(record, secret);
-    return secret;
+    opened.set(record, keys);
+    return keys;
   }
 
   return {

@@ -2,7 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { serviceSignature, signatureHeaders } from '../../../src/adapters/webhooks/signature.ts';
+import {
+  serviceSignature,
+  signatureHeaders,
+  signingKeys,
+} from '../../../src/adapters/webhooks/signature.ts';
 import { debianPackages } from '../../support/programs/debian.ts';
 
 const BODY = '{"id":"evt_1","data":{"file_name":"Übergabe \\"€\\".csv"}}';
@@ -27,35 +31,49 @@ describe('X-Service-Signature', () => {
       const env = { ...process.env, ...openssl.env, BODY, SECRET: secret };
       const printed = execFileSync('sh', ['-c', script], { env, encoding: 'utf8' });
       expect(
-        signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY)['X-Service-Signature'],
+        signatureHeaders({ current: signingKeys(secret), previous: null }, ID, NOW, BODY)[
+          'X-Service-Signature'
+        ],
       ).toBe(printed.trim());
     },
   );
 
   it('uses the previous secret while that is valid', () => {
     const headers = signatureHeaders(
-      { current: 'the new one', previous: 'the old one' },
+      { current: signingKeys('the new one'), previous: signingKeys('the old one') },
       ID,
       NOW,
       BODY,
     );
-    expect(headers['X-Service-Signature']).toBe(serviceSignature('the old one', BODY));
+    expect(headers['X-Service-Signature']).toBe(serviceSignature(signingKeys('the old one'), BODY));
   });
 
   it('is the same for a text and its bytes', () => {
-    expect(serviceSignature('secret', Buffer.from(BODY))).toBe(serviceSignature('secret', BODY));
+    expect(serviceSignature(signingKeys('secret'), Buffer.from(BODY))).toBe(
+      serviceSignature(signingKeys('secret'), BODY),
+    );
   });
 });
 
 describe('webhook-signature', () => {
   it('is verified by the public library with a generated secret', () => {
     const secret = generated();
-    const headers = signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY);
+    const headers = signatureHeaders(
+      { current: signingKeys(secret), previous: null },
+      ID,
+      NOW,
+      BODY,
+    );
     expect(new Webhook(secret).verify(BODY, headers)).toEqual(JSON.parse(BODY));
   });
 
   it('is verified by the public library with the bytes of any other secret', () => {
-    const headers = signatureHeaders({ current: 'my own secret', previous: null }, ID, NOW, BODY);
+    const headers = signatureHeaders(
+      { current: signingKeys('my own secret'), previous: null },
+      ID,
+      NOW,
+      BODY,
+    );
     expect(new Webhook('my own secret', { format: 'raw' }).verify(BODY, headers)).toEqual(
       JSON.parse(BODY),
     );
@@ -63,7 +81,12 @@ describe('webhook-signature', () => {
 
   it('is verified with both secrets while both are valid, and with no other', () => {
     const [current, previous, other] = [generated(), generated(), generated()];
-    const headers = signatureHeaders({ current, previous }, ID, NOW, BODY);
+    const headers = signatureHeaders(
+      { current: signingKeys(current), previous: signingKeys(previous) },
+      ID,
+      NOW,
+      BODY,
+    );
     for (const secret of [current, previous])
       expect(new Webhook(secret).verify(BODY, headers)).toEqual(JSON.parse(BODY));
     expect(() => new Webhook(other).verify(BODY, headers)).toThrow('No matching signature found');
@@ -71,7 +94,12 @@ describe('webhook-signature', () => {
 
   it('does not verify another body, id or time', () => {
     const secret = generated();
-    const headers = signatureHeaders({ current: secret, previous: null }, ID, NOW, BODY);
+    const headers = signatureHeaders(
+      { current: signingKeys(secret), previous: null },
+      ID,
+      NOW,
+      BODY,
+    );
     const verify = (body: string, changes: Record<string, string> = {}) =>
       new Webhook(secret).verify(body, { ...headers, ...changes });
     expect(() => verify(`${BODY} `)).toThrow('No matching signature found');

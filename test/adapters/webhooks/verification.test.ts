@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import {
   serviceSignature,
   signatureHeaders,
+  signingKeys,
   standardSignature,
 } from '../../../src/adapters/webhooks/signature.ts';
 import {
@@ -16,9 +17,13 @@ const WITH_LINE_BREAK = Buffer.concat([BODY, Buffer.from('\n')]);
 
 /** A delivery, signed with the current secret and the previous one, with optional changes. */
 function request(
-  secrets: Parameters<typeof signatureHeaders>[0],
+  { current, previous }: { current: string; previous: string | null },
   changes: Partial<SignedRequest> = {},
 ): SignedRequest {
+  const secrets = {
+    current: signingKeys(current),
+    previous: previous === null ? null : signingKeys(previous),
+  };
   const headers = signatureHeaders(secrets, 'evt_1', 1_769_851_800, BODY);
   const standard = {
     id: headers['webhook-id'] as string,
@@ -54,16 +59,16 @@ describe('the signatures of a delivery', () => {
     const signed = request({ current: OTHER, previous: SECRET });
     expect(objections(SECRET, signed)).toEqual([null, null]);
     expect(objections(OTHER, signed)).toEqual([
-      expect.stringContaining(serviceSignature(OTHER, BODY)),
+      expect.stringContaining(serviceSignature(signingKeys(OTHER), BODY)),
       null,
     ]);
   });
 
   it('are compared with those of the given secret', () => {
     expect(objections(OTHER, request({ current: SECRET, previous: null }))).toEqual([
-      `this secret and this body give ${serviceSignature(OTHER, BODY)}`,
+      `this secret and this body give ${serviceSignature(signingKeys(OTHER), BODY)}`,
       'this secret, id, timestamp and body give ' +
-        `${standardSignature(OTHER, 'evt_1', 1_769_851_800, BODY)}`,
+        `${standardSignature(signingKeys(OTHER), 'evt_1', 1_769_851_800, BODY)}`,
     ]);
   });
 

@@ -2,7 +2,7 @@ import pino from 'pino';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
-import { serviceSignature } from '../../../src/adapters/webhooks/signature.ts';
+import { serviceSignature, signingKeys } from '../../../src/adapters/webhooks/signature.ts';
 import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
 import {
@@ -128,7 +128,7 @@ describeWithPostgres('the deliverer', () => {
     const [request] = received;
     expect(request?.body).toBe(delivery.body);
     expect(request?.headers['x-service-signature']).toBe(
-      serviceSignature('whsec_c2VjcmV0c2VjcmV0c2VjcmV0', delivery.body),
+      serviceSignature(signingKeys('whsec_c2VjcmV0c2VjcmV0c2VjcmV0'), delivery.body),
     );
     const headers = request?.headers as Record<string, string>;
     expect(new Webhook('c2VjcmV0c2VjcmV0c2VjcmV0').verify(delivery.body, headers)).toMatchObject({
@@ -316,7 +316,7 @@ describeWithPostgres('the deliverer', () => {
     now = dueAt;
     expect(await attempted(id, 2)).toMatchObject({ status: 'delivered' });
     expect(received[0]?.headers['x-service-signature']).toBe(
-      serviceSignature('the new secret', received[0]?.body ?? ''),
+      serviceSignature(signingKeys('the new secret'), received[0]?.body ?? ''),
     );
   });
 
@@ -369,11 +369,11 @@ describeWithPostgres('the deliverer', () => {
     await attempted(await send(webhookId), 1);
     const [during, after] = received;
     expect(during?.headers['x-service-signature']).toBe(
-      serviceSignature('the old secret', during?.body ?? ''),
+      serviceSignature(signingKeys('the old secret'), during?.body ?? ''),
     );
     expect(String(during?.headers['webhook-signature']).split(' ')).toHaveLength(2);
     expect(after?.headers['x-service-signature']).toBe(
-      serviceSignature('the new secret', after?.body ?? ''),
+      serviceSignature(signingKeys('the new secret'), after?.body ?? ''),
     );
     expect(String(after?.headers['webhook-signature']).split(' ')).toHaveLength(1);
   });
