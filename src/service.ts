@@ -246,11 +246,11 @@ async function listen(
     metrics: metrics.registry,
     ...(tls ? { tls } : {}),
   });
-  // The server that answers until now keeps the port while this one loads its routes.
+  // The server that answers until now goes on while this one loads its routes.
   await app.ready();
-  const port = await startUp.freePort();
+  await startUp.handOver(app.server);
   const url = await app
-    .listen({ host: config.host, port })
+    .listen({ host: config.host, port: config.port })
     .catch((error) => explainListening(error, config));
   return {
     url,

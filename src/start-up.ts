@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Logger } from 'pino';
@@ -32,15 +33,18 @@ export interface StartUp {
   attempt<T>(step: () => Promise<T>): Promise<T>;
   /** Sets the checks that readiness shows from now on. */
   report(checks: Record<string, Check>): void;
-  /** Closes the server that answers meanwhile, and returns the port for the API. */
-  freePort(): Promise<number>;
-  /** Cleans up after a failed start. Never rejects. */
+  /**
+   * Lets the server of the API take over from the one that answers meanwhile, if there is one. Call
+   * its `listen` next.
+   */
+  handOver(server: Server): Promise<void>;
+  /** Ends what still answers meanwhile. Never rejects. */
   close(): Promise<void>;
 }
 
 /**
  * Creates the start-up of a process. `answers`: whether this process serves HTTP. `attempt` and
- * `freePort` reject if the TLS files cannot be read or the port is taken.
+ * `handOver` reject if the TLS files cannot be read or the port is taken.
  */
 export function createStartUp(
   config: Pick<Config, 'host' | 'port' | 'tls'>,
@@ -78,23 +82,20 @@ export function createStartUp(
     }
   }
 
-  async function freePort(): Promise<number> {
-    clearTimeout(timer);
-    const server = await meanwhile;
-    meanwhile = null;
-    await server?.close();
-    return server?.port ?? config.port;
-  }
-
   return {
     signal,
     attempt,
     report(current) {
       checks = current;
     },
-    freePort,
+    async handOver(server) {
+      clearTimeout(timer);
+      (await meanwhile)?.handOver(server);
+    },
     async close() {
-      await freePort().catch(() => undefined);
+      clearTimeout(timer);
+      const server = await meanwhile?.catch(() => null);
+      await server?.close();
     },
   };
 }

@@ -1,17 +1,95 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { createStartUp } from '../src/start-up.ts';
+import { freePort } from './support/network/free-port.ts';
+import { until } from './support/service/transfers.ts';
 
 const config = { host: '127.0.0.1', port: 0, tls: null };
+const logger = pino({ level: 'silent' });
 
 it('gives up a step that a silent store holds up, when the process must stop', async () => {
   const stop = new AbortController();
   const options = { answers: false, signal: stop.signal };
-  const startUp = createStartUp(config, pino({ level: 'silent' }), options);
+  const startUp = createStartUp(config, logger, options);
   const starting = startUp.attempt(() => new Promise<never>(() => undefined));
   stop.abort(new Error('stopped'));
   const late = sleep(8_000, 'late', { ref: false });
   await expect(Promise.race([starting, late])).rejects.toThrow('stopped');
   await startUp.close();
+});
+
+const HEAD = 'POST /v1/transfers HTTP/1.1\r\nHost: localhost\r\n';
+const BODY_BYTES = 4 << 20;
+const UNAVAILABLE = /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n.*"code":"unavailable"/is;
+
+async function untilItAnswers() {
+  const address = { ...config, port: await freePort() };
+  const startUp = createStartUp(address, logger, {
+    answers: true,
+    signal: new AbortController().signal,
+  });
+  onTestFinished(() => startUp.close());
+  const live = `http://127.0.0.1:${address.port}/health/live`;
+  await until('it answers', async () => (await fetch(live).catch(() => null))?.ok === true);
+  const api = createServer((_request, response) => response.end('the API'));
+  onTestFinished(() => void api.close());
+  return {
+    address,
+    live,
+    async open(): Promise<Socket> {
+      const socket = connect(address.port, address.host);
+      await once(socket, 'connect');
+      return socket;
+    },
+    async takeOver(): Promise<void> {
+      await startUp.handOver(api);
+      api.listen(address);
+      await once(api, 'listening');
+    },
+  };
+}
+
+it('answers a request whose body is larger than what the connection can hold', async () => {
+  const { open } = await untilItAnswers();
+  const socket = await open();
+  socket.write(`${HEAD}Content-Length: ${BODY_BYTES}\r\n\r\n`);
+  socket.write(Buffer.alloc(BODY_BYTES));
+  expect(await text(socket)).toMatch(UNAVAILABLE);
+});
+
+it('answers the requests of connections that were open when the API took over', async () => {
+  const { open, takeOver, live } = await untilItAnswers();
+  const silent = await open();
+  const busy = await open();
+  busy.write(`${HEAD}Content-Length: 4\r\n\r\n{"`);
+  await takeOver();
+  expect(await (await fetch(live)).text()).toBe('the API');
+  silent.write(`${HEAD}\r\n`);
+  busy.write('"}');
+  expect(await text(silent)).toMatch(UNAVAILABLE);
+  expect(await text(busy)).toMatch(UNAVAILABLE);
+});
+
+it('loses no connection that waits to be accepted when the API takes over', async () => {
+  const { address, takeOver } = await untilItAnswers();
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-start-up-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'answer');
+  // This process accepts nothing until the script has sent its request.
+  const script = `
+    exec 3<>/dev/tcp/${address.host}/${address.port}
+    printf 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3
+    cat <&3 >${file} 2>&1 &`;
+  execFileSync('bash', ['-c', script], { stdio: 'ignore' });
+  await takeOver();
+  await until('the API answers', async () => (await readFile(file, 'utf8')).endsWith('the API'));
 });

@@ -1,15 +1,21 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { Server } from 'node:net';
 import { problem } from '../contract/problems.ts';
 import { newId } from '../domain/ids.ts';
 import type { Readiness } from './health.ts';
 import { PROBLEM_TYPE, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
+import { discardBody } from './requests/body.ts';
 
 export interface ServerWhileStarting {
-  /** The port that it listens on. The API takes it over. */
-  port: number;
+  /**
+   * Makes the next `listen` of a server take over the listening socket: a new socket would reset
+   * the connections that wait in the backlog of this one. Connections that are open stay here. Each
+   * gets an answer to its next request, which closes it.
+   */
+  handOver(next: Server): void;
+  /** Ends the connections that are still open here, and the listening socket. */
   close(): Promise<void>;
 }
 
@@ -22,7 +28,8 @@ export async function serveWhileStarting(
   tls: { cert: Buffer; key: Buffer } | undefined,
   checks: () => Readiness['checks'],
 ): Promise<ServerWhileStarting> {
-  const answer: RequestListener = (request, response) => {
+  const answer: RequestListener = async (request, response) => {
+    await discardBody(request);
     const requestId = newId('req');
     const path = request.url?.split('?')[0];
     const health = path === '/health/live' || path === '/health/ready';
@@ -43,7 +50,10 @@ export async function serveWhileStarting(
   server.listen(address);
   await once(server, 'listening');
   return {
-    port: (server.address() as AddressInfo).port,
+    handOver(next) {
+      const listen = next.listen.bind(next);
+      Object.assign(next, { listen: () => listen(server) });
+    },
     async close() {
       const closed = once(server, 'close');
       server.close();

@@ -84,6 +84,42 @@ describeWithPostgres('a service that starts while a store is down', () => {
     expect(service.output()).toContain('a store does not answer; the start waits for it');
   });
 
+  test('answers every request of clients that keep asking until it runs', async () => {
+    const { database, baseUrl, start } = await prepare();
+    await database.takeAway();
+    const starting = start();
+    await until('it answers', async () => (await get(`${baseUrl}/health/live`)) !== null);
+    let running = false;
+    const body = JSON.stringify({ source_uri: 'sftp://a/b', destination_uri: 'sftp://c/d' });
+    const headers = { 'content-type': 'application/json' };
+    const requests: [string, RequestInit][] = [
+      ['/health/live', {}],
+      ['/health/ready', {}],
+      ['/v1/transfers', {}],
+      ['/v1/transfers', { method: 'POST', headers, body }],
+    ];
+    const clients = requests.map(async ([path, request]) => {
+      const answers = new Set<number>();
+      for (let last = false; !last; ) {
+        last = running;
+        const response = await fetch(baseUrl + path, request);
+        await response.text();
+        answers.add(response.status);
+      }
+      return answers;
+    });
+    await database.giveBack();
+    await starting;
+    await untilReady(baseUrl);
+    running = true;
+    expect((await Promise.all(clients)).map((answers) => [...answers])).toEqual([
+      [200],
+      [503, 200],
+      [503, 401],
+      [503, 401],
+    ]);
+  });
+
   test('waits for an embedded Postgres that other processes use and that is frozen', async () => {
     const postgres = await startRestartablePostgres();
     closers.push(() => postgres.stop());

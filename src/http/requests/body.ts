@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
 import { parseStrictly } from './strict-json.ts';
@@ -14,16 +15,21 @@ const DISCARDED = 8 << 20;
  */
 export function discardUnreadBodies(app: FastifyInstance): void {
   app.addHook('onSend', async ({ raw }, { statusCode }) => {
-    if ((statusCode !== 413 && statusCode !== 415) || raw.complete) return;
-    await new Promise<void>((resolve) => {
-      let left = DISCARDED;
-      raw.on('data', ({ length }: Buffer) => {
-        left -= length;
-        if (left < 0) resolve();
-      });
-      for (const event of ['end', 'error', 'close']) raw.once(event, () => resolve());
-      raw.resume();
+    if (statusCode === 413 || statusCode === 415) await discardBody(raw);
+  });
+}
+
+/** Reads the rest of a body. Returns before its end if it is very long, or does not arrive. */
+export async function discardBody(request: IncomingMessage): Promise<void> {
+  if (request.complete) return;
+  await new Promise<void>((resolve) => {
+    let left = DISCARDED;
+    request.on('data', ({ length }: Buffer) => {
+      left -= length;
+      if (left < 0) resolve();
     });
+    for (const event of ['end', 'error', 'close']) request.once(event, () => resolve());
+    request.resume();
   });
 }
 
