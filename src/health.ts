@@ -70,6 +70,8 @@ function ofConsumer(status: ConsumerStatus | SignerStatus | SinkStatus): Check {
       return { ok: true, detail: `active at position ${status.position}` };
     case 'rebuilding':
       return { ok: true, detail: rebuilding(status.share) };
+    case 'left_to_newer':
+      return { ok: true, detail: "a newer version's tables; that version follows the log" };
     case 'signing':
       return { ok: true, detail: signed(status.size) };
     case 'keeping':

@@ -14,7 +14,6 @@ import { objectionTo } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
-import type { ProjectionName } from './domain/projection-name.ts';
 import { LogChanged } from './domain/proof/log-changed.ts';
 import { dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { progressOf } from './processes/dispatch/job-table/figures.ts';
@@ -24,7 +23,7 @@ import { type Membership, whileJoined } from './processes/log-copy/running-servi
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
 import { furthestLog } from './projections/checkpoint.ts';
 import { countFlows, shownFlow } from './projections/flows/queries.ts';
-import { prepareReadModels } from './projections/read-models.ts';
+import { type OtherVersions, prepareReadModels } from './projections/read-models.ts';
 import { catchUpIfIdle } from './projections/run-consumer.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
@@ -66,8 +65,7 @@ export interface Installation {
   queue: Queue;
   commands: CommandDeps;
   waiter: ProjectionWaiter;
-  /** Projections whose tables have another version. */
-  outdated: ProjectionName[];
+  otherVersions: OtherVersions;
   close(): Promise<void>;
 }
 
@@ -125,7 +123,7 @@ export async function openInstallation(
     if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());
-    const outdated = await prepareReadModels(patient, logId);
+    const otherVersions = await prepareReadModels(patient, logId);
     const following = { store, sql: derived, locks, logId, logger };
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
@@ -166,7 +164,7 @@ export async function openInstallation(
       queue,
       commands,
       waiter,
-      outdated,
+      otherVersions,
       close,
     };
   } catch (error) {

@@ -32,7 +32,7 @@ import {
 import type { Consumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { rebuildOutdated } from './projections/rebuild/rebuild-outdated.ts';
-import { runConsumer } from './projections/run-consumer.ts';
+import { leaveToNewer, runConsumer } from './projections/run-consumer.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
 import { createStartUp, explainListening, readTls, type StartUp } from './start-up.ts';
 
@@ -105,10 +105,16 @@ export async function startService(
     const rebuilding = { ...installation, sql: installation.patient };
     for (const projection of Object.values(PROJECTIONS)) {
       const { name } = projection;
-      const rebuilt = installation.outdated.includes(name)
-        ? rebuildOutdated(rebuilding, name, signal, health.report(name))
-        : Promise.resolve();
-      run(rebuilt.then(() => consume(projectionConsumer(projection))));
+      const consumer = projectionConsumer(projection);
+      const madeBy = installation.otherVersions.get(name);
+      if (madeBy === 'newer') leaveToNewer(installation, consumer, health.report(name));
+      else if (madeBy === undefined) consume(consumer);
+      else
+        run(
+          rebuildOutdated(rebuilding, name, signal, health.report(name)).then(() =>
+            consume(consumer),
+          ),
+        );
     }
     run(runProjectionTasks(rebuilding, signal));
     run(runSigner(installation, signal, health.report('signer')));
@@ -217,8 +223,8 @@ async function untilKeysAreKnown(
   startUp: StartUp,
   stopping: AbortSignal,
 ): Promise<void> {
-  // Tables of an older version serve until the rebuild is done.
-  if (installation.outdated.includes('catalog')) return;
+  // Tables of another version serve as they are: an older one's until the rebuild is done.
+  if (installation.otherVersions.has('catalog')) return;
   const detail = 'the catalog does not show the whole log yet';
   startUp.report({ read_models: { ok: false, detail } });
   const signal = AbortSignal.any([stopping, startUp.signal]);

@@ -77,7 +77,7 @@ export function addVerifyCommand(audit: Command): void {
 }
 
 async function verify(
-  { store, patient, logId, outdated }: Installation,
+  { store, patient, logId, otherVersions }: Installation,
   { checkpoints, damaged }: KeptFiles,
   { key, resume, json }: VerifyOptions,
 ): Promise<void> {
@@ -90,8 +90,8 @@ async function verify(
   const verdict = await verifyLog(
     {
       ...{ store, sql: patient, logId },
-      comparesApi: !outdated.includes('transfers'),
-      comparesTree: !outdated.includes('proof'),
+      comparesApi: !otherVersions.has('transfers'),
+      comparesTree: !otherVersions.has('proof'),
     },
     {
       checkpoints,
@@ -124,8 +124,8 @@ async function verify(
     );
   if (!verdict.comparedApi)
     note(
-      outdated.includes('transfers')
-        ? 'The transfers were not compared with the API, because their tables are being rebuilt'
+      otherVersions.has('transfers')
+        ? 'The transfers were not compared with the API, because their tables are of another version'
         : 'Not all transfers were compared with the API, because their tables are behind the log. ' +
             'Run it again while the service runs',
     );

@@ -8,7 +8,8 @@ export function addMigrateCommand(program: Command): void {
     .description('migrate the tables in Postgres to this version; `serve` does so too')
     .option('--json', 'one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
-      const outdated = await withInstallation(async (installation) => installation.outdated);
+      const versions = await withInstallation(async ({ otherVersions }) => [...otherVersions]);
+      const outdated = versions.flatMap(([name, madeBy]) => (madeBy === 'older' ? [name] : []));
       if (json) return printJson({ outdated });
       await print('The tables are up to date');
       if (outdated.length > 0)

@@ -32,6 +32,14 @@ export class CheckpointMoved extends Error {
   override readonly name = 'CheckpointMoved';
 }
 
+/**
+ * Thrown if a newer version of Waybill made the tables of a consumer. This version would write what
+ * the newer one cannot read.
+ */
+export class NewerTables extends Error {
+  override readonly name = 'NewerTables';
+}
+
 /** Thrown if the checkpoint does not belong to this log. The message names the remedy. */
 export class WrongLog extends Error {
   override readonly name = 'WrongLog';
@@ -128,6 +136,8 @@ export async function restartCheckpoint(
 export interface CheckpointMove {
   table: CheckpointTable;
   name: string;
+  /** The version of the consumer. Tables of an older version serve until their rebuild is done. */
+  version: number;
   from: bigint;
   to: bigint;
   /** The last event up to `to`. Null leaves the one before. */
@@ -136,17 +146,11 @@ export interface CheckpointMove {
 
 /**
  * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters of a
- * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`.
+ * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`, or if a newer version
+ * made the tables.
  */
-export async function moveCheckpoint(
-  tx: Queryable,
-  table: CheckpointTable,
-  name: string,
-  from: bigint,
-  to: bigint,
-  last: StoredEvent | null,
-): Promise<void> {
-  await moveCheckpointWith(tx, { table, name, from, to, last }, () => tx``);
+export async function moveCheckpoint(tx: Queryable, move: CheckpointMove): Promise<void> {
+  await moveCheckpointWith(tx, move, () => tx``);
 }
 
 /**
@@ -159,7 +163,7 @@ export type Writes = (sql: Queryable) => Fragment;
 /** Moves a checkpoint and writes rows in one statement. Throws as `moveCheckpoint`. */
 export async function moveCheckpointWith(
   sql: Queryable,
-  { table, name, from, to, last }: CheckpointMove,
+  { table, name, version, from, to, last }: CheckpointMove,
   writes: Writes,
 ): Promise<void> {
   const notified =
@@ -173,7 +177,7 @@ export async function moveCheckpointWith(
         event_id = coalesce(${last?.id ?? null}, event_id),
         event_stream = coalesce(${last?.stream ?? null}, event_stream),
         event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
-      where name = ${name} and position = ${from}
+      where name = ${name} and position = ${from} and version <= ${version}
       returning ${notified}
     )
     ${writes(sql)}
@@ -195,7 +199,7 @@ export async function resumePosition(
   name: string,
   checkpoint: Checkpoint,
 ): Promise<bigint> {
-  const { position } = checkpoint;
+  const { position, version } = checkpoint;
   const seen = await verifyCheckpoint(store, name, checkpoint, logId);
   const head = (await store.head()) ?? 0n;
   if (position <= head) return position;
@@ -204,7 +208,7 @@ export async function resumePosition(
     'an older version stored a checkpoint beyond the end of the log; ' +
       'moved it back to the last processed event',
   );
-  await moveCheckpoint(sql, table, name, position, seen, null);
+  await moveCheckpoint(sql, { table, name, version, from: position, to: seen, last: null });
   return seen;
 }
 

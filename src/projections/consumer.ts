@@ -94,6 +94,8 @@ export type ConsumerStatus =
    * An older version made its tables. `share` of the log is read. Null if another process rebuilds.
    */
   | { state: 'rebuilding'; share: number | null }
+  /** A newer version made its tables. This process does not write to them. */
+  | { state: 'left_to_newer' }
   /**
    * It has stopped. `error` says why and, for a fold error, at which event. Readiness shows it to
    * everybody: see `publicReason`.

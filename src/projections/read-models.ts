@@ -11,6 +11,9 @@ import { proofProjection } from './proof/projection.ts';
 import { transferSearchProjection } from './search/projection.ts';
 import { transfersProjection } from './transfers/projection.ts';
 
+/** Projections whose tables have another version than this one: which made them. */
+export type OtherVersions = Map<ProjectionName, 'older' | 'newer'>;
+
 /** The schema of the tables that queries read. */
 export const LIVE_SCHEMA = 'read';
 
@@ -45,24 +48,26 @@ export function projectionConsumer(
 
 /**
  * Creates what the schema `read` lacks. All of it may be dropped: the consumers then fill it again
- * from the log. Returns the names of projections whose tables have another version: they need a
+ * from the log. Returns the projections whose tables have another version. Older ones need a
  * rebuild.
  */
-export async function prepareReadModels(sql: Sql, logId: string): Promise<ProjectionName[]> {
+export async function prepareReadModels(sql: Sql, logId: string): Promise<OtherVersions> {
   return (await sql.begin(async (tx) => {
     await tx`select pg_advisory_xact_lock(hashtextextended('waybill read models', 0))`;
     await createCheckpoints(tx);
-    const outdated: ProjectionName[] = [];
+    const others: OtherVersions = new Map();
     for (const projection of Object.values(PROJECTIONS)) {
-      const checkpoint = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
+      const { name, version } = projection;
+      const checkpoint = await loadCheckpoint(tx, 'read.checkpoints', name);
       // The version decides first: tables of another version serve until their rebuild is done,
       // even if some are missing.
-      if (checkpoint && checkpoint.version !== projection.version) outdated.push(projection.name);
+      if (checkpoint && checkpoint.version !== version)
+        others.set(name, checkpoint.version < version ? 'older' : 'newer');
       else if (!checkpoint || !(await hasTables(tx, projection)))
         await recreate(tx, projection, logId);
     }
-    return outdated;
-  })) as ProjectionName[];
+    return others;
+  })) as OtherVersions;
 }
 
 /** Drops all read models. The next start creates them again, and its consumers fill them. */

@@ -10,6 +10,8 @@
  * - `stand_by`: another process has the lock.
  * - `active`: this process reads the log, at a position.
  * - `rebuilding`: an older version made the tables (rebuild-outdated.ts).
+ * - `left_to_newer`: a newer version made the tables. This process serves them, and does not follow the log
+ *   for them.
  * - `failed`: the last run stopped with an error. Lasts until a batch succeeds or another process
  *   has the lock.
  *
@@ -20,6 +22,7 @@
  *   again and continues. This is no failure.
  * - A store does not answer, or an event cannot be folded. The consumer logs the error, releases
  *   the lock and retries after 5 s. It never skips an event.
+ * - A newer version of Waybill rebuilds the tables (NewerTables). The consumer ends.
  * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
  *
  * It relies on batches whose position says that everything before was delivered, and on
@@ -33,6 +36,7 @@ import { upcast } from '../domain/events/upcast.ts';
 import {
   CheckpointMoved,
   loadCheckpoint,
+  NewerTables,
   RESTART_CHANNEL,
   resumePosition,
   startCheckpoint,
@@ -58,8 +62,8 @@ const RETRY_AFTER_MS = 5_000;
 
 /**
  * Follows the log until the signal aborts, as the only active consumer of its name in the
- * installation, or stands by for it. Reports a failure and retries it after 5 s. Throws WrongLog,
- * because a retry cannot fix it.
+ * installation, or stands by for it. Reports a failure and retries it after 5 s. Returns if a newer
+ * version made the tables. Throws WrongLog, because a retry cannot fix it.
  */
 export async function runConsumer(
   deps: ConsumerDeps,
@@ -99,6 +103,7 @@ export async function runConsumer(
       });
     } catch (error) {
       if (error instanceof WrongLog) throw error;
+      if (error instanceof NewerTables) return leaveToNewer(deps, consumer, report);
       if (!(error instanceof CheckpointMoved) && !stop.aborted) {
         deps.logger.error(
           { err: error, consumer: consumer.name },
@@ -115,6 +120,20 @@ export async function runConsumer(
     // Sleeps after the release, so another process that reaches Postgres may take over.
     if (failed) await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
   }
+}
+
+/** Leaves the tables of a consumer to the newer version that made them, and says so. */
+export function leaveToNewer(
+  { logger }: Pick<ConsumerDeps, 'logger'>,
+  { name }: Consumer,
+  report: (status: ConsumerStatus) => void,
+): void {
+  logger.warn(
+    { consumer: name },
+    'a newer version of Waybill made these tables; this process serves them, and leaves following ' +
+      'the log to the newer version',
+  );
+  report({ state: 'left_to_newer' });
 }
 
 /**
@@ -145,8 +164,8 @@ function watchRestarts(sql: Sql, { name, table }: Consumer) {
 
 /**
  * Brings a consumer to the end of the log if no process runs it. Returns at once if one does. It
- * lets a command line, or an API process alone, read its own writes. Throws EventStoreUnavailable
- * if the log sends nothing for ten seconds.
+ * lets a command line, or an API process alone, read its own writes. Does nothing if a newer version
+ * made the tables. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
  */
 export async function catchUpIfIdle(
   deps: ConsumerDeps,
@@ -165,7 +184,7 @@ export async function catchUpIfIdle(
     });
     if (!done && !signal?.aborted) throw notInTime(consumer.name);
   } catch (error) {
-    if (!(error instanceof CheckpointMoved)) throw error;
+    if (!(error instanceof CheckpointMoved || error instanceof NewerTables)) throw error;
   } finally {
     limit.end();
     await held.release();
@@ -186,6 +205,8 @@ async function consume(
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
+  if (checkpoint.version > version)
+    throw new NewerTables(`a newer version of Waybill made the tables of ${name}`);
   let reached = await resumePosition(deps, table, name, checkpoint);
   let savedAt = performance.now();
   const from = reached === 0n ? null : reached;

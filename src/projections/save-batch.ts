@@ -23,8 +23,8 @@ export async function prepareBatch(
   from: bigint,
   to: bigint,
 ): Promise<PreparedBatch & { save(): Promise<void> }> {
-  const { name, table } = consumer;
-  const move = { table, name, from, to, last: events.at(-1) ?? null };
+  const { name, table, version } = consumer;
+  const move = { table, name, version, from, to, last: events.at(-1) ?? null };
   const prepared = await preparedBy(sql, consumer, events, removed);
   return {
     ...prepared,
@@ -47,12 +47,11 @@ async function saveBatch(
   { writes, apply }: PreparedBatch,
 ): Promise<void> {
   if (writes && (await saveInOneStatement(sql, move, writes, apply !== undefined))) return;
-  const { table, name, from, to, last } = move;
   await sql.begin(async (tx) => {
     // The checkpoint moves first: its row lock blocks other consumers and a rebuild's take-over.
     // The first statement of `apply` is sent in the same round trip. The transaction commits only
     // if the checkpoint was at `from`.
-    const moved = moveCheckpoint(tx, table, name, from, to, last);
+    const moved = moveCheckpoint(tx, move);
     const applied = (apply as Apply)(tx);
     for (const done of await Promise.allSettled([moved, applied]))
       if (done.status === 'rejected') throw done.reason;

@@ -28,7 +28,7 @@ describeWithPostgres('the schema of the read models', () => {
     const id = await submit(installation, 'sftp://files/a', 'sftp://files/b');
     await sql.unsafe(damage);
 
-    expect(await prepareReadModels(sql, logId)).toEqual([]);
+    expect(await prepareReadModels(sql, logId)).toEqual(new Map());
     expect(await commands.waitFor('transfers', await store.head())).toBe(true);
     const position = (await store.read(`transfer-${id}`)).at(-1)?.position ?? null;
     await expect

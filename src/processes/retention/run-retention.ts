@@ -27,10 +27,10 @@ import { appendRecords } from '../../commands/retention.ts';
 import { toAuditEvent } from '../../contract/events.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
 import type { RemovedTransfer } from '../../domain/retention.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
+import type { OtherVersions } from '../../projections/read-models.ts';
 import { lastRecord } from '../../projections/retention/removed-transfers.ts';
 import { type CheckpointDeps, checkpointNow } from '../proof/checkpoint-now.ts';
 import { type Choice, type Chosen, choose } from './choose.ts';
@@ -41,8 +41,7 @@ const IN_FILE = 20_000;
 const WAIT_MS = 60_000;
 
 export interface RetentionDeps extends ConsumerDeps, CheckpointDeps {
-  /** Projections whose tables have another version. */
-  outdated: ProjectionName[];
+  otherVersions: OtherVersions;
 }
 
 export interface RetentionRun extends Choice {
@@ -72,10 +71,11 @@ export async function runRetention(
   run: RetentionRun,
   cause: Cause,
 ): Promise<RetentionResult> {
-  if (deps.outdated.length > 0)
+  if (deps.otherVersions.size > 0)
     throw new DomainError(
       'unavailable',
-      `The tables of ${deps.outdated.join(', ')} are of another version: start the service first`,
+      `The tables of ${[...deps.otherVersions.keys()].join(', ')} are of another version: ` +
+        'start the service of this version first',
     );
   const held = await deps.locks.tryAcquire(RETENTION_LOCK);
   if (!held)

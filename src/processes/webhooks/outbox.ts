@@ -145,10 +145,11 @@ export async function rebuildOutbox(
     await forgetFollowed(tx);
     await forgetHours(tx);
     await forgetReplays(tx);
-    await restartCheckpoint(tx, { table: TABLE, name: NAME, version: VERSION }, logId);
+    const own = { table: TABLE, name: NAME, version: VERSION } as const;
+    await restartCheckpoint(tx, own, logId);
     await saveFollowed(tx, webhooks);
     await saveHours(tx, hours);
-    if (position > 0n) await moveCheckpoint(tx, TABLE, NAME, 0n, position, last);
+    if (position > 0n) await moveCheckpoint(tx, { ...own, from: 0n, to: position, last });
     await inTransaction(tx);
   });
 }

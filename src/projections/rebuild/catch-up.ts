@@ -60,12 +60,13 @@ export async function catchUp(
         const writes = (await fill?.(events, removed)) ?? null;
         await writing;
         const last = stored.at(-1) ?? null;
+        const { version } = projection;
+        const move = { table, name: checkpoint, version, from, to: position, last } as const;
         const apply = async (tx: Transaction) => {
-          await moveCheckpoint(tx, table, checkpoint, from, position, last);
+          await moveCheckpoint(tx, move);
           await projection.apply(tx, schema, events, removed);
         };
         if (writes) {
-          const move = { table, name: checkpoint, from, to: position, last } as const;
           writing = moveCheckpointWith(sql, move, writes);
           // It can fail before anything awaits it, which would crash the process.
           writing.catch(() => undefined);

@@ -11,7 +11,7 @@ const LOOK_MS = 2_000;
 
 /**
  * Rebuilds the tables of a projection that an older version made, or waits for the process that
- * rebuilds them. Returns when they have this version, or when the signal aborts. Retries after a
+ * rebuilds them. Returns when they have this version or a newer one, or when the signal aborts. Retries after a
  * failure. Never throws.
  */
 export async function rebuildOutdated(
@@ -22,7 +22,7 @@ export async function rebuildOutdated(
 ): Promise<void> {
   const isOutdated = async () => {
     const checkpoint = await loadCheckpoint(deps.sql, 'read.checkpoints', name);
-    return checkpoint !== null && checkpoint.version !== PROJECTIONS[name].version;
+    return checkpoint !== null && checkpoint.version < PROJECTIONS[name].version;
   };
   deps.logger.warn(
     { projection: name },

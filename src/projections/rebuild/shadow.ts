@@ -1,7 +1,7 @@
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
-import { startCheckpoint } from '../checkpoint.ts';
+import { loadCheckpoint, startCheckpoint } from '../checkpoint.ts';
 import { type ConsumerDeps, lockOf } from '../consumer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { PROJECTIONS } from '../read-models.ts';
@@ -36,7 +36,8 @@ export interface Shadow {
 
 /**
  * Fills shadow tables from the whole log, calls `then`, and drops what is left of them. Throws
- * `unavailable` while another rebuild or verification of the projection runs.
+ * `unavailable` while another rebuild or verification of the projection runs, and if a newer version
+ * made the live tables.
  */
 export async function withShadow(
   deps: ConsumerDeps,
@@ -59,6 +60,12 @@ export async function withShadow(
       await tx`delete from read.checkpoints where name = ${checkpoint}`;
     });
   try {
+    const live = await loadCheckpoint(deps.sql, 'read.checkpoints', name);
+    if (live && live.version > projection.version)
+      throw new DomainError(
+        'unavailable',
+        `A newer version of Waybill made the tables of ${name}: rebuild and verify them with it`,
+      );
     await drop();
     await deps.sql.begin(async (tx) => {
       await tx`create schema ${tx(schema)}`;

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';
 import { lockOf } from '../../../src/projections/consumer.ts';
 import { prepareReadModels } from '../../../src/projections/read-models.ts';
+import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { type Service, startService } from '../../../src/service.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
@@ -15,13 +17,16 @@ import {
   type TestInstallation,
 } from '../../support/service/installation.ts';
 
+const NEWER = 1_000;
+
 interface Checks {
   checks: Record<string, { ok: boolean; detail: string }>;
 }
 
-describeWithPostgres('a start on the tables of an older version', () => {
+describeWithPostgres('a process on the tables of another version', () => {
   let installation: TestInstallation;
   let key: string;
+  let lines: string[];
   const undo: (() => Promise<unknown>)[] = [];
   beforeEach(async () => {
     installation = await openTestInstallation();
@@ -41,18 +46,27 @@ describeWithPostgres('a start on the tables of an older version', () => {
     });
     ({ key } = await createKey(installation.commands, request, CAUSE, { allowNever: false }));
     await submit(installation, 'sftp://elsewhere/a', 'sftp://files/a');
-    // This version's fold cannot write to it.
-    const { sql } = installation;
-    await sql`update read.checkpoints set version = 1 where name = 'transfers'`;
-    await sql`alter table read.transfers rename column state to older_state`;
+    lines = [];
   });
   afterEach(async () => {
     for (const step of undo.splice(0).reverse()) await step();
   });
 
+  async function makeOlder(): Promise<void> {
+    const { sql } = installation;
+    await sql`update read.checkpoints set version = 1 where name = 'transfers'`;
+    // This version's fold cannot write to it.
+    await sql`alter table read.transfers rename column state to older_state`;
+  }
+
+  /** As a rebuild of a newer version does that has just taken over. */
+  const makeNewer = () =>
+    installation.sql`update read.checkpoints set version = ${NEWER} where name = 'transfers'`;
+
   /** Starts a process of this version with all roles except movers. */
   async function startProcess(): Promise<{ service: Service; opened: Installation }> {
-    const opened = await openInstallation(installation.config, installation.logger);
+    const logger = pino({ level: 'warn' }, { write: (line) => void lines.push(line) });
+    const opened = await openInstallation(installation.config, logger);
     undo.push(() => opened.close());
     const service = await startService(opened, ['api', 'projector', 'webhooks', 'monitor']);
     undo.push(() => service.stop());
@@ -75,6 +89,7 @@ describeWithPostgres('a start on the tables of an older version', () => {
     });
 
   it('serves the API at once, and waits for a rebuild that another process runs', async () => {
+    await makeOlder();
     const elsewhere = await installation.locks.acquire(
       lockOf('transfers:rebuild'),
       AbortSignal.timeout(5_000),
@@ -95,7 +110,7 @@ describeWithPostgres('a start on the tables of an older version', () => {
 
     await elsewhere.release();
     await expect.poll(version, { timeout: 30_000 }).not.toBe(1);
-    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
+    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(new Map());
     for (const each of started)
       await expect
         .poll(async () => (await checks(each)).transfers?.detail, { timeout: 30_000 })
@@ -106,10 +121,48 @@ describeWithPostgres('a start on the tables of an older version', () => {
   });
 
   it('ends on request before its rebuild', async () => {
+    await makeOlder();
     await installation.locks.acquire(lockOf('transfers:rebuild'), AbortSignal.timeout(5_000));
     const { service } = await startProcess();
     const stopped = service.stop().then(() => 'stopped');
     expect(await Promise.race([stopped, sleep(10_000, 'runs', { ref: false })])).toBe('stopped');
     expect(await version()).toBe(1);
+  });
+
+  const LEFT = {
+    ok: true,
+    detail: "a newer version's tables; that version follows the log",
+  };
+  const rows = () => installation.sql`select from read.transfers`;
+
+  it('leaves the tables of a newer version alone, and serves', async () => {
+    await makeNewer();
+    const started = await startProcess();
+    expect((await checks(started)).transfers).toEqual(LEFT);
+    expect(lines.join('')).toContain('a newer version of Waybill made these tables');
+    expect((await create(started)).status).toBe(201);
+    expect(await version()).toBe(NEWER);
+    expect(await rows()).toHaveLength(0);
+    await expect(
+      rebuildProjection(installation, 'transfers', () => undefined),
+    ).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringMatching(/^A newer version of Waybill made the tables of transfers/),
+    });
+  });
+
+  it('leaves tables alone that a newer version makes while it runs', async () => {
+    const started = await startProcess();
+    await expect
+      .poll(async () => (await checks(started)).transfers?.detail, { timeout: 30_000 })
+      .toMatch(/active/);
+    await makeNewer();
+    expect((await create(started)).status).toBe(201);
+    await expect
+      .poll(async () => (await checks(started)).transfers, { timeout: 30_000 })
+      .toEqual(LEFT);
+    expect(lines.join('')).toContain('a newer version of Waybill made these tables');
+    expect(await version()).toBe(NEWER);
+    expect(await rows()).toHaveLength(1);
   });
 });

@@ -354,16 +354,18 @@ describeWithPostgres('rebuilding a projection', () => {
 
   it('names the tables of an older version', async () => {
     await installation.sql`update read.checkpoints set version = 0 where name = 'catalog'`;
-    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(['catalog']);
+    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(
+      new Map([['catalog', 'older']]),
+    );
     await rebuildProjection(installation, 'catalog', quietly);
-    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual([]);
+    expect(await prepareReadModels(installation.sql, installation.logId)).toEqual(new Map());
   });
 
   it('folds into the tables of an older version until the switch', async () => {
     const { sql, logId } = installation;
     await sql`update read.checkpoints set version = 2 where name = 'transfers'`;
     await sql`alter table read.transfers alter column state type jsonb`;
-    expect(await prepareReadModels(sql, logId)).toEqual(['transfers']);
+    expect(await prepareReadModels(sql, logId)).toEqual(new Map([['transfers', 'older']]));
     for (const step of [async () => undefined, rebuild]) {
       await step();
       const id = await create();
@@ -385,7 +387,7 @@ describeWithPostgres('rebuilding a projection', () => {
     const endpoints = (await commands.endpoints()).length;
     await sql`update read.checkpoints set version = 1 where name = 'catalog'`;
     await sql`drop table read.webhooks`;
-    expect(await prepareReadModels(sql, logId)).toEqual(['catalog']);
+    expect(await prepareReadModels(sql, logId)).toEqual(new Map([['catalog', 'older']]));
     expect(await commands.endpoints()).toHaveLength(endpoints);
     await expect(verifyProjection(installation, 'catalog', quietly)).rejects.toMatchObject({
       code: 'unavailable',
@@ -395,7 +397,7 @@ describeWithPostgres('rebuilding a projection', () => {
       compared: false,
       differences: [],
     });
-    expect(await prepareReadModels(sql, logId)).toEqual([]);
+    expect(await prepareReadModels(sql, logId)).toEqual(new Map());
     expect(await verifyProjection(installation, 'catalog', quietly)).toMatchObject({
       compared: true,
       differences: [],
