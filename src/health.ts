@@ -9,9 +9,10 @@ import type { ProjectionWaiter } from './projections/wait-for.ts';
 const ANSWER_WITHIN_MS = 2_000;
 /**
  * After a `waitFor` times out, readiness stays red for this long or until the read model catches
- * up.
+ * up. After an append finds no room, for this long or until one succeeds: without requests, nothing
+ * else would find out that there is room.
  */
-const LATE_FOR_MS = 30_000;
+const RED_FOR_MS = 30_000;
 
 export interface Check {
   ok: boolean;
@@ -42,7 +43,9 @@ export function createHealth({
   async function check() {
     const checks: Record<string, Check> = {
       database: await answers(sql`select 1`),
-      event_store: await answers(store.head()),
+      event_store: isRecent(store.fullSince?.() ?? null)
+        ? { ok: false, detail: 'has no room on its disk; nothing can be appended' }
+        : await answers(store.head()),
       read_models: readModels(waiter.lateSince()),
     };
     for (const [name, status] of consumers) checks[name] = ofConsumer(status);
@@ -106,10 +109,13 @@ function rebuilding(share: number | null): string {
 }
 
 function readModels(lateSince: number | null): Check {
-  const late = lateSince !== null && performance.now() - lateSince < LATE_FOR_MS;
-  return late
+  return isRecent(lateSince)
     ? { ok: false, detail: 'the read models lag behind the log' }
     : { ok: true, detail: 'up to date' };
+}
+
+function isRecent(at: number | null): boolean {
+  return at !== null && performance.now() - at < RED_FOR_MS;
 }
 
 async function answers(question: PromiseLike<unknown>): Promise<Check> {

@@ -1,7 +1,16 @@
 import { expect, test } from 'vitest';
 import { createHealth } from '../src/health.ts';
+import { toProblem } from '../src/http/problems.ts';
 import { describeWithPostgres } from './support/postgres/test-database.ts';
-import { openTestInstallation } from './support/service/installation.ts';
+import { configureEndpoint, openTestInstallation, submit } from './support/service/installation.ts';
+
+const ENDPOINT = {
+  name: 'c',
+  protocol: 'sftp',
+  host: 'c.example.com',
+  username: 'me',
+  password: 'x',
+};
 
 describeWithPostgres('readiness', () => {
   test('is checked once for all that ask at the same time', async () => {
@@ -21,6 +30,38 @@ describeWithPostgres('readiness', () => {
       expect(asked).toBe(1);
       await health.ready();
       expect(asked).toBe(2);
+    } finally {
+      await installation.close();
+    }
+  });
+
+  test('names a full disk at once, until an append succeeds', async () => {
+    const installation = await openTestInstallation();
+    const { sql } = installation;
+    const health = createHealth(installation);
+    const logCheck = async () => (await health.ready()).checks.event_store;
+    const create = () => submit(installation, 'sftp://a/b', 'sftp://c/d');
+    try {
+      await configureEndpoint(installation, ENDPOINT);
+      // As Postgres answers when its disk is full.
+      await sql.unsafe(`
+        create function full_disk() returns trigger language plpgsql as
+          $$ begin raise 'could not extend file' using errcode = '53100'; end $$`);
+      await sql`
+        create trigger full_disk before insert on log.events execute function full_disk()`;
+      const error = await create().catch((thrown: unknown) => thrown);
+      expect(toProblem(error, 'req_1')).toMatchObject({
+        status: 503,
+        code: 'unavailable',
+        detail: expect.stringContaining('The disk of the service is full'),
+      });
+      expect(await logCheck()).toEqual({
+        ok: false,
+        detail: 'has no room on its disk; nothing can be appended',
+      });
+      await sql`drop trigger full_disk on log.events`;
+      await create();
+      expect(await logCheck()).toEqual({ ok: true, detail: 'answers' });
     } finally {
       await installation.close();
     }

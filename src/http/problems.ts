@@ -1,3 +1,4 @@
+import { EventStoreFull } from '../adapters/event-store/port.ts';
 import { isStoreUnavailable } from '../adapters/unavailable.ts';
 import { BATCH_BODY_LIMIT } from '../contract/batches/requests.ts';
 import { type Problem, type ProblemCode, problem } from '../contract/problems.ts';
@@ -43,6 +44,12 @@ export function toProblem(error: unknown, requestId: string): Problem {
   // store.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
     return problem('malformed_request', 'The request could not be read', requestId);
+  if (error instanceof EventStoreFull)
+    return problem(
+      'unavailable',
+      'The disk of the service is full, so it accepts nothing: retry when its operator has made room',
+      requestId,
+    );
   if (isStoreUnavailable(error)) {
     return problem(
       'unavailable',

@@ -80,7 +80,12 @@ export class ConditionFailed extends Error {
  * append may have succeeded: repeat it with the same ids.
  */
 export class EventStoreUnavailable extends Error {
-  override readonly name = 'EventStoreUnavailable';
+  override readonly name: string = 'EventStoreUnavailable';
+}
+
+/** The engine answers, but has no room on its disk. It has appended nothing. */
+export class EventStoreFull extends EventStoreUnavailable {
+  override readonly name = 'EventStoreFull';
 }
 
 /**
@@ -181,6 +186,11 @@ export interface EventStore {
    * EventStoreUnavailable.
    */
   head(): Promise<bigint | null>;
+  /**
+   * When this process last got EventStoreFull, by `performance.now()`. Null if it never did, or has
+   * appended since. An EventStoreDB has no such state: it ends if its disk is full.
+   */
+  fullSince?(): number | null;
   /**
    * Removes whole streams of transfers, which the event at `record` names. Does nothing for a
    * stream that is gone. Throws Error if the record does not name them, and EventStoreUnavailable.

@@ -15,6 +15,8 @@
  * - The condition of an append does not hold. It then expects a revision that no stream has, so
  *   `log.append` rejects it alone. But a lost answer may have said that it was appended: the
  *   revision that was found tells.
+ * - The disk of Postgres has no room. All appends of the call fail at once, because those that
+ *   wait behind a repeated call would wait for minutes.
  * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
  *   The log is closed, and `log.append` refuses.
  */
@@ -28,6 +30,7 @@ import {
   type AppendResult,
   type Beside,
   ConditionFailed,
+  EventStoreFull,
   EventStoreUnavailable,
   type ExpectedRevision,
   RevisionConflict,
@@ -76,8 +79,13 @@ export interface AppenderOptions {
   subscriptions: Subscriptions;
 }
 
-/** Creates the function that appends to a stream: `EventStore.appendWith`. */
+/**
+ * Creates the function that appends to a stream: `EventStore.appendWith`. `fullSince` is that of the
+ * port.
+ */
 export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOptions) {
+  let full: number | null = null;
+
   /**
    * Makes one call at a time. Appends that arrive meanwhile share the next call and its one flush
    * to disk.
@@ -121,8 +129,11 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
   /** Throws EventStoreUnavailable for the whole group. */
   async function appendGroup(group: Append[]): Promise<Outcome[]> {
     try {
-      return await callAppend(group);
+      const verdicts = await callAppend(group);
+      full = null;
+      return verdicts;
     } catch (error) {
+      if (error instanceof EventStoreFull) full = performance.now();
       if (error instanceof EventStoreUnavailable) throw error;
       if (group.length === 1) return [{ error }];
       // One append that Postgres rejects must not fail the others.
@@ -171,7 +182,7 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
     });
   }
 
-  return append;
+  return { append, fullSince: () => full };
 }
 
 /** Returns the events of a call that are new in the log. */

@@ -43,7 +43,7 @@ export function createPostgresLog({
   keepsUnreadable = false,
 }: PostgresLogOptions): EventStore {
   const subscriptions = createSubscriptions(sql, prefix, keepsUnreadable);
-  const append = createAppend({ sql, prefix, isCopy, subscriptions });
+  const { append, fullSince } = createAppend({ sql, prefix, isCopy, subscriptions });
 
   const readOne = createBatcher(readStreams, { answerWithinMs: null });
 
@@ -94,6 +94,7 @@ export function createPostgresLog({
     read: (stream, from = 0, limit = ANY_REVISION) => readOne({ stream, from, limit }),
     subscribe: subscriptions.subscribe,
     head,
+    fullSince,
     remove,
     findPositionFaults: () => findPositionFaults(sql, prefix),
     countRemoved: (after) => countRemoved(sql, after),

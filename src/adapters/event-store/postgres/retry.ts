@@ -1,6 +1,6 @@
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { isPostgresUnavailable } from '../../postgres/unavailable.ts';
-import { EventStoreUnavailable } from '../port.ts';
+import { EventStoreFull, EventStoreUnavailable } from '../port.ts';
 
 /**
  * After this time, the call is repeated over another connection. Otherwise it takes 15 minutes to
@@ -8,10 +8,12 @@ import { EventStoreUnavailable } from '../port.ts';
  */
 const ANSWER_WITHIN_MS = 5_000;
 const RETRY_FOR_MS = 10_000;
+/** SQLSTATE of a disk without room. Postgres has answered, and time alone gives it no room. */
+const DISK_FULL = '53100';
 
 /**
  * Repeats a call that is safe to repeat until Postgres answers. Throws EventStoreUnavailable if it
- * does not answer in time.
+ * does not answer in time, and EventStoreFull at once if its disk has no room.
  */
 export async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + RETRY_FOR_MS;
@@ -27,6 +29,10 @@ export async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<
       );
     } catch (error) {
       if (!isUnavailable(error)) throw error;
+      if ((error as { code?: unknown }).code === DISK_FULL)
+        throw new EventStoreFull('Postgres, which holds the event log, has no room on its disk', {
+          cause: error,
+        });
       if (performance.now() + pause > deadline)
         throw new EventStoreUnavailable('Postgres, which holds the event log, does not answer', {
           cause: error,
