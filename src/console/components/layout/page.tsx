@@ -10,8 +10,8 @@ interface PageProps {
   children: ComponentChildren;
 }
 
-/** A longer title, such as the URL of a webhook, may be cut after three lines. */
-const CLAMPED = 100;
+/** A longer title, such as the URL of a webhook, is cut after three lines. The page has it whole. */
+const LONGEST = 100;
 
 /** The address of the last page that took the focus. */
 let focused: string | null = null;
@@ -24,6 +24,7 @@ let focused: string | null = null;
 export function Page({ title, actions, subtitle, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   const buttons = useRef<HTMLDivElement>(null);
+  const isLong = title.length > LONGEST;
   const acted = buttons.current?.contains(document.activeElement);
   useLayoutEffect(() => {
     if (acted && document.activeElement === document.body)
@@ -44,8 +45,8 @@ export function Page({ title, actions, subtitle, children }: PageProps) {
         <div class="page-heading">
           <h1
             ref={heading}
-            class="clamp"
-            title={title.length > CLAMPED ? title : undefined}
+            class={isLong ? 'clamp' : undefined}
+            title={isLong ? title : undefined}
             tabIndex={-1}
           >
             {title}

@@ -65,6 +65,7 @@ export function WebhookPage() {
         <h2>Details</h2>
         <Facts
           of={{
+            URL: <code>{webhook.url}</code>,
             Events: (
               <span class="tags">
                 {webhook.events.map((type) => (
