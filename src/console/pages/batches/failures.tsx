@@ -57,9 +57,9 @@ const REJECTED: Column<RejectedItem>[] = [
   {
     heading: 'Reason',
     cell: ({ error: { code, message } }) => (
-      <>
+      <span>
         {message} <code>{code}</code>
-      </>
+      </span>
     ),
   },
 ];

@@ -45,7 +45,7 @@ const COLUMNS: Column<Flow>[] = [
     ),
   },
   { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
-  { heading: 'Runs', cell: triggerOf },
+  { heading: 'Runs', cell: (flow) => <span class="words">{triggerOf(flow)}</span> },
   { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },
   { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString('en') },
 ];

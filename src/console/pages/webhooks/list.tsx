@@ -98,7 +98,7 @@ export function WebhookListPage() {
         <Empty title="No webhooks yet">
           <p>
             Register a URL to be notified when transfers complete or fail. Waybill signs each
-            delivery, retries it for 36 minutes if it fails, and keeps the receiver's responses.
+            delivery, retries it if it fails, and keeps the receiver's responses.
           </p>
           <p>
             <a href="/docs">How to write a receiver</a>

@@ -81,7 +81,7 @@ export function ReceiptPage() {
 }
 
 const COLUMNS: Column<Leaf>[] = [
-  { heading: 'Revision', kind: 'row', cell: ({ revision }) => revision },
+  { heading: 'Revision', kind: 'row', headed: true, cell: ({ revision }) => revision },
   { heading: 'Event', cell: ({ type }) => EVENT_WORDS[type] ?? type },
   { heading: 'Time', cell: ({ metadata }) => <Time at={metadata.occurred_at} /> },
   { heading: 'Actor', cell: ({ metadata }) => <code>{metadata.actor}</code> },
