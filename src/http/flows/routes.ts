@@ -1,19 +1,11 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import {
-  createFlow,
-  loadFlow,
-  reachedRevision,
-  reserveFlow,
-  switchFlow,
-  updateFlow,
-} from '../../commands/flows.ts';
+import { createFlow, loadFlow, reserveFlow } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toPagination } from '../../contract/pages.ts';
-import type { Flow } from '../../domain/flows/flow.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
-import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { clientOf } from '../auth/authenticate.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
@@ -26,12 +18,16 @@ import type { RoutesDeps } from '../route-deps.ts';
 
 const TAGS = ['Flows'];
 
-const INVALID = [...WITH_BODY, 'credentials_in_uri' as const, 'endpoint_not_configured' as const];
+/** Problems of a request that says where a flow copies from and to. */
+export const INVALID_FLOW = [
+  ...WITH_BODY,
+  'credentials_in_uri' as const,
+  'endpoint_not_configured' as const,
+];
 
+/** Routes that create and show flows. */
 export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
-
-  const show = (flow: Flow) => showFlow(sql, flow);
 
   return async (app) => {
     app.route({
@@ -49,7 +45,7 @@ export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         querystring: noQuery,
         body: requests.flowRequest,
         response: responses({ 201: ['The flow is created', answers.flow] }, [
-          ...INVALID,
+          ...INVALID_FLOW,
           ...WITH_IDEMPOTENCY_KEY,
           'limit_reached',
         ]),
@@ -68,7 +64,7 @@ export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
               repeated,
             );
             await through.waitFor('flows', position);
-            const body = await show(state);
+            const body = await showFlow(sql, state);
             return { status: 201, body, location: `/v1/flows/${body.id}` };
           },
         });
@@ -114,116 +110,8 @@ export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.FlowAnswer> {
         const { accountId } = clientOf(request);
-        return show((await loadFlow(commands, accountId, request.params.flow_id)).state);
-      },
-    });
-
-    app.route({
-      method: 'PATCH',
-      url: '/flows/:flow_id',
-      config: { scope: 'flows:write' },
-      schema: {
-        operationId: 'updateFlow',
-        summary: 'Change a flow',
-        description: 'A run that is open continues as it began.',
-        tags: TAGS,
-        params: requests.flowParams,
-        querystring: noQuery,
-        body: requests.flowChanges,
-        response: responses({ 200: ['The changed flow', answers.flow] }, [...INVALID, 'not_found']),
-      },
-      async handler(request): Promise<answers.FlowAnswer> {
-        const { state, position } = await updateFlow(
-          commands,
-          clientOf(request).accountId,
-          request.params.flow_id,
-          request.body,
-          causeOf(request),
-        );
-        await commands.waitFor('flows', position);
-        return show(state);
-      },
-    });
-
-    for (const [action, summary, description, done] of [
-      [
-        'pause',
-        'Pause a flow',
-        'It starts no run by itself. A run that is open continues.',
-        'paused',
-      ],
-      [
-        'resume',
-        'Resume a flow',
-        'With `every`, it runs at once. Times of `cron` that it missed are not made up.',
-        'resumed',
-      ],
-    ] as const)
-      app.route({
-        method: 'POST',
-        url: `/flows/:flow_id/${action}`,
-        config: { scope: 'flows:write' },
-        schema: {
-          operationId: `${action}Flow`,
-          summary,
-          description,
-          tags: TAGS,
-          params: requests.flowParams,
-          headers: idempotencyHeaders,
-          querystring: noQuery,
-          response: responses({ 200: [`The ${done} flow`, answers.flow] }, [
-            'unknown_field',
-            ...WITH_IDEMPOTENCY_KEY,
-            'not_found',
-          ]),
-        },
-        async handler(request, reply) {
-          const { accountId } = clientOf(request);
-          const { flow_id } = request.params;
-          return idempotent(deps, request, reply, {
-            reserve: async () => ({ reached: await reachedRevision(commands, flow_id) }),
-            async run({ reserved: { reached }, commands: through, cause }) {
-              const { state, position } = await switchFlow(
-                through,
-                accountId,
-                flow_id,
-                action,
-                cause,
-                reached,
-              );
-              await through.waitFor('flows', position);
-              return { status: 200, body: await show(state) };
-            },
-          });
-        },
-      });
-
-    app.route({
-      method: 'DELETE',
-      url: '/flows/:flow_id',
-      config: { scope: 'flows:write' },
-      schema: {
-        operationId: 'deleteFlow',
-        summary: 'Delete a flow',
-        description: 'A run that is open continues. To stop it, cancel its batch.',
-        tags: TAGS,
-        params: requests.flowParams,
-        querystring: noQuery,
-        response: responses({ 200: ['The flow is deleted', answers.removedFlow] }, [
-          'unknown_field',
-          'not_found',
-        ]),
-      },
-      async handler(request): Promise<answers.RemovedFlow> {
-        const { state, position } = await switchFlow(
-          commands,
-          clientOf(request).accountId,
-          request.params.flow_id,
-          'remove',
-          causeOf(request),
-        );
-        await commands.waitFor('flows', position);
-        return { id: state.flow_id, status: 'removed', removed_at: state.updated_at };
+        const { state } = await loadFlow(commands, accountId, request.params.flow_id);
+        return showFlow(sql, state);
       },
     });
   };

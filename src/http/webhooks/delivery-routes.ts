@@ -13,8 +13,8 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
+import { ownWebhook, type WebhookRoutesDeps } from './answers.ts';
 import { accepted, deliveryPage, findDelivery, shown } from './delivery-answers.ts';
-import { ownWebhook, type WebhookRoutesDeps } from './routes.ts';
 
 export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
   vault: Vault;
