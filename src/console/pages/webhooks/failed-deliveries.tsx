@@ -97,7 +97,10 @@ export function FailedDeliveriesPage() {
       heading: 'Webhook',
       cell: ({ webhook_id, webhook_url, account_id }) => (
         <span>
-          <a href={addressOf(everyAccount, webhook_id)} title={webhook_url ?? undefined}>
+          <a
+            href={addressOf(everyAccount, webhook_id)}
+            title={`${webhook_url ?? ''} ${webhook_id}`}
+          >
             <span class="clamp">{webhook_url ?? <span class="mono">{webhook_id}</span>}</span>
           </a>
           {everyAccount && <span class="route">{account_id}</span>}
