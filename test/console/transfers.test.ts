@@ -217,6 +217,8 @@ await describeConsole('transfers in the Admin Console', () => {
       test('a double click opens a folder once, and clears the previous one', async () => {
         mkdirSync(join(alpha.root, 'shelf', 'out'), { recursive: true });
         writeFileSync(join(alpha.root, 'shelf', 'out', 'a.csv'), 'x');
+        // Reordered, its name would end in `exe.pdf`.
+        writeFileSync(join(alpha.root, 'shelf', 'out', 'bill\u202efdp.exe'), 'x');
         const page = await visitSignedIn('/console/transfers/new');
         const source = page.getByRole('group', { name: 'Source' });
         const dialog = page.getByRole('dialog');
@@ -238,6 +240,7 @@ await describeConsole('transfers in the Admin Console', () => {
         listing.resolve();
         const file = dialog.getByRole('button', { name: 'a.csv' });
         await file.waitFor();
+        await dialog.getByRole('button', { name: 'bill%E2%80%AEfdp.exe' }).waitFor();
         // If the listing is quick, the second click meets the new content.
         await file.dispatchEvent('click', { detail: 2 });
         await file.click();

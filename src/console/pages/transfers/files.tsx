@@ -4,6 +4,7 @@ import { inputTime } from '../../components/values/instants.ts';
 import { useZone } from '../../components/values/time-zone.tsx';
 import { bytes } from '../../components/values/units.ts';
 import type { FileEntry } from './file-order.ts';
+import { seen } from './uri.tsx';
 
 interface FilesProps {
   /** Begins and ends with a slash. */
@@ -74,7 +75,7 @@ function Entry({ entry: { name, type, size, modified_at }, choosable, onChoose }
       <button type="button" disabled={!isFolder && !choosable} onClick={once(onChoose)}>
         <Icon name={isFolder ? 'folder' : 'file'} />
         <span>
-          {name}
+          {seen(name)}
           {isFolder && '/'}
         </span>
         <span class="muted number">{!isFolder && bytes(size)}</span>
