@@ -13,6 +13,9 @@ export const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
+/** What `UNSAFE` matches, in messages. */
+export const UNSAFE_WORDS = 'control characters or characters that reorder or hide text';
+
 /** Joins the items for a sentence: `a, b or c`. */
 export function anyOf(items: readonly string[]): string {
   return [items.slice(0, -1).join(', '), ...items.slice(-1)].filter(Boolean).join(' or ');
@@ -20,7 +23,7 @@ export function anyOf(items: readonly string[]): string {
 
 /** Text on one line without `UNSAFE` characters, so that a reader sees all of it. */
 export const plain = text.refine((value) => !UNSAFE.test(value), {
-  error: 'must not contain control characters or characters that reorder text',
+  error: `must not contain ${UNSAFE_WORDS}`,
   abort: true,
 });
 

@@ -7,7 +7,7 @@ import {
   protocolOf,
 } from './protocols/index.ts';
 import type { UriParts } from './protocols/protocol.ts';
-import { anyOf, UNSAFE } from './text.ts';
+import { anyOf, UNSAFE, UNSAFE_WORDS } from './text.ts';
 
 /** The parts of a transfer URI. */
 export interface TransferUri extends UriParts {
@@ -31,8 +31,7 @@ const MAX_URI_BYTES = 4096;
  * `credentials_in_uri` if the URI holds a password. The message never repeats the URI.
  */
 export function parseTransferUri(text: string, field: string): TransferUri {
-  if (UNSAFE.test(text))
-    throw fieldError(field, 'must not contain control characters or characters that reorder text');
+  if (UNSAFE.test(text)) throw fieldError(field, `must not contain ${UNSAFE_WORDS}`);
   if (Buffer.byteLength(text) > MAX_URI_BYTES)
     throw fieldError(field, `must be at most ${MAX_URI_BYTES} bytes long`);
   const match = /^([a-z0-9+.-]+):\/\/([^/?#\\]*)([^?#]*)(.*)$/is.exec(text);
@@ -112,7 +111,7 @@ function checkPath(
   code: DomainErrorCode = 'validation_failed',
 ): string {
   if (UNSAFE.test(path))
-    throw fieldError(field, 'must not contain control characters, encoded or not', code);
+    throw fieldError(field, `must not contain ${UNSAFE_WORDS}, encoded or not`, code);
   if (path.includes('\\')) throw fieldError(field, 'must not contain a backslash', code);
   const segments = path.split('/');
   if (segments.some((segment) => segment === '..' || segment === '.'))

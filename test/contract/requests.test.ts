@@ -379,11 +379,11 @@ describe('a key request', () => {
     [{ name: ' \u3000' }, 'name: must not be blank'],
     [
       { name: '\u001b[2Jci' },
-      'name: must not contain control characters or characters that reorder text',
+      'name: must not contain control characters or characters that reorder or hide text',
     ],
     [
       { name: 'ci\u202e' },
-      'name: must not contain control characters or characters that reorder text',
+      'name: must not contain control characters or characters that reorder or hide text',
     ],
     [{ account: 'Acc' }, 'account: invalid_format'],
     [{ secret: 'x' }, 'secret: unknown'],

@@ -96,7 +96,7 @@ await describeTransfers('a batch of a folder', () => {
         source_uri: 'sftp://alpha/tree/a%0Ab.csv',
         error: {
           code: 'validation_failed',
-          message: 'source_uri must not contain control characters, encoded or not',
+          message: expect.stringContaining('source_uri must not contain control characters'),
         },
       },
     ]);
