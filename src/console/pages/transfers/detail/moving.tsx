@@ -19,7 +19,9 @@ export function Moving({
     <section class="card" aria-label="Progress">
       <Progress percent={progress_pct} label="Progress" />
       <p class="number">
-        {bytes(transferred_bytes)} of {bytes(size_bytes)}, {speed(speed_bps)} on average
+        {bytes(transferred_bytes)}
+        {size_bytes !== null && ` of ${bytes(size_bytes)}`}
+        {speed_bps !== null && `, ${speed(speed_bps)} on average`}
         {seconds_left != null && `, ${duration(seconds_left)} left`}
       </p>
       <LineChart
