@@ -226,8 +226,13 @@ await describeConsole('the home page of the console', () => {
     await page.getByText('1–1 of 1').waitFor();
     await page.goto(HOME);
     await eventually(() => described(page, 'Transfers')).toBe('1 moving, 1 failed in 24 hours');
+    // And it enters the list of those that were retried.
+    await page.goto(list(true));
+    await page.getByText('1–2 of 2').waitFor();
+    await page.locator('.subtitle').getByText('Live').waitFor();
     await retry(others[3]?.transferId as string);
-    await page.reload();
+    await page.getByText('1–3 of 3').waitFor();
+    await page.goto(HOME);
     await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
     await eventually(() => described(page, 'Transfers')).toBe('1 moving');
   });

@@ -35,6 +35,7 @@ export function useMovingRows(
   const [moves, setMoves] = useState<ReadonlyMap<string, LiveTransfer>>(new Map());
   const [outdated, setOutdated] = useState(false);
   const missed = useRef(new Map<string, number>());
+  const retries = useRef(new Set<string>());
   const loadedAt = useRef(0);
   const pointerAt = useRef(Number.NEGATIVE_INFINITY);
   const rows: Row[] = (list?.data ?? []).map((row) => ({ ...row, ...moves.get(row.id) }));
@@ -88,9 +89,14 @@ export function useMovingRows(
     const hasOthers =
       filter.status !== undefined &&
       here.some(({ id }) => changes.get(id)?.status !== filter.status);
+    // A new retry moves the row of its transfer from one of the two lists to the other.
+    const newRetries = transfers.filter(
+      ({ id, retry_of }) => retry_of !== null && !retries.current.has(id),
+    );
+    for (const { id } of newRetries) retries.current.add(id);
     const hasRetried =
-      filter.retried === false &&
-      transfers.some(({ retry_of }) => retry_of !== null && ids.has(retry_of));
+      filter.retried !== undefined &&
+      newRetries.some(({ retry_of }) => ids.has(retry_of as string) !== filter.retried);
     const hasMissed =
       isSnapshot && rows.some(({ id, status }) => !hasEnded(status) && !changes.has(id));
     if (others.length > 0 || hasOthers || hasRetried || hasMissed || incomplete) setOutdated(true);
