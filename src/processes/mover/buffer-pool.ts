@@ -16,11 +16,18 @@ export interface PooledBuffer {
 export interface BufferPool {
   /** Size of a buffer, in bytes. Callers ask for at most this much. */
   readonly bufferBytes: number;
-  /** Resolves when a buffer is free. Rejects with the signal's reason if it aborts first. */
+  /**
+   * Resolves when a buffer is free, or with a further one if slow files hold them all for long: a
+   * file waits only while it has none, so each file adds one at most. Rejects with the signal's
+   * reason if it aborts first.
+   */
   take(bytes: number, signal: AbortSignal): Promise<PooledBuffer>;
   /** Returns a buffer if one is free and no caller waits. */
   tryTake(bytes: number): PooledBuffer | null;
 }
+
+/** How long a file waits for a buffer of the pool. */
+const PATIENCE_MS = 10_000;
 
 /** A small file gets memory of its own, so it does not wait for large ones. */
 function ownMemory(bytes: number): PooledBuffer {
@@ -39,7 +46,7 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
 
   function freeBuffer(): Uint8Array | null {
     const buffer = idle.pop();
-    if (buffer || allocated === count) return buffer ?? null;
+    if (buffer || allocated >= count) return buffer ?? null;
     allocated++;
     return allocate();
   }
@@ -55,9 +62,9 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
       if (released) return;
       released = true;
       const [next] = waiting;
-      if (!next) return void idle.push(free());
-      waiting.delete(next);
-      next(free());
+      if (next) next(free());
+      else if (allocated > count) allocated--;
+      else idle.push(free());
     };
     return {
       buffer: whole.subarray(0, bytes),
@@ -79,14 +86,23 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
       const whole = waiting.size === 0 ? freeBuffer() : null;
       if (whole) return Promise.resolve(pooled(whole, bytes));
       return new Promise((resolve, reject) => {
-        const abort = () => {
+        const stopWaiting = () => {
+          clearTimeout(timer);
           waiting.delete(give);
+          signal.removeEventListener('abort', abort);
+        };
+        const abort = () => {
+          stopWaiting();
           reject(signal.reason);
         };
         const give = (buffer: Uint8Array) => {
-          signal.removeEventListener('abort', abort);
+          stopWaiting();
           resolve(pooled(buffer, bytes));
         };
+        const timer = setTimeout(() => {
+          allocated++;
+          give(allocate());
+        }, PATIENCE_MS);
         waiting.add(give);
         signal.addEventListener('abort', abort, { once: true });
       });
