@@ -17,7 +17,7 @@ import { fileError, isDataRefusal, isRefusal, nullIfRefused } from './errors.ts'
 import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { sourceFile } from './source.ts';
-import { existing, isFolder, setTime, sizeOf } from './stat.ts';
+import { existing, isFolder, keepPermissions, setTime, sizeOf } from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
 const CHUNK_SIZE = 4 << 20;
@@ -238,6 +238,7 @@ function destinationFile(
         );
       }
       const timeRefused = modifiedAt && (await setTime(connection, part, modifiedAt));
+      if (overwrite) await keepPermissions(connection, part, path);
       const { atomicReplace } = await publish(names, part, path, overwrite);
       const proof = { size: held, destinationChecksum: 'none', atomicReplace } as const;
       return timeRefused ? { ...proof, timeRefused } : proof;

@@ -87,6 +87,23 @@ export async function setTime(
   return (await refusalOf(connection, `MFMT ${toFtp(time)} ${path}`))?.message ?? null;
 }
 
+/**
+ * Gives a finished part the permissions of the file that it replaces, if the server shows and sets
+ * them. Its owner may read and write it, to resume it.
+ */
+export async function keepPermissions(
+  connection: Connection,
+  part: string,
+  path: string,
+): Promise<void> {
+  if (!/unix\.mode/i.test(connection.features.get('MLST') ?? '')) return;
+  const answer = await connection.request(`MLST ${path}`).catch(nullIfRefused);
+  const { type, 'unix.mode': mode } = answer ? factsOf(answer.message) : {};
+  if (type !== 'file' || !/^[0-7]+$/.test(mode ?? '')) return;
+  const kept = (Number.parseInt(mode as string, 8) & 0o777) | 0o600;
+  await connection.request(`SITE CHMOD ${kept.toString(8)} ${part}`).catch(nullIfRefused);
+}
+
 export async function isFolder(connection: Connection, path: string): Promise<boolean> {
   return (await refusalOf(connection, `CWD ${path}`)) === null;
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createFtpsEndpoint } from '../../../../src/adapters/files/ftps/endpoint.ts';
@@ -323,6 +323,20 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       expect(await upload(endpoint(), at('replaced'), Buffer.from('new'))).toMatchObject({
         atomicReplace: true,
       });
+    });
+
+    test('a replaced file gives its permissions to the new one, if the server shows them', async () => {
+      for (const [before, after] of [
+        [0o664, 0o664],
+        [0o600, 0o600],
+        [0o440, 0o640],
+      ] as const) {
+        await writeFile(at('permitted'), 'old');
+        await chmod(at('permitted'), before);
+        await upload(endpoint(), at('permitted'), Buffer.from('new'));
+        const { mode } = await stat(at('permitted'));
+        expect(mode & 0o777).toBe(kind === 'proftpd' ? after : 0o644);
+      }
     });
 
     test('reads at any offset work, over as few data connections as possible', async () => {
