@@ -212,19 +212,28 @@ describeWithPostgres('waiting_for', () => {
     expect(await claim()).toEqual([]);
   });
 
-  test('endpoint_full: of fewer places after a transfer has found no connection', async () => {
+  test('endpoint_full: of fewer places after a transfer has found no connection, one more a minute', async () => {
     await configure({ max_connections: 8 });
     await api.installation.commands.catchUp('catalog');
     await movers(5);
-    for (let moving = 1; moving <= 3; moving++) {
+    const { sql } = api.installation;
+    await create(other);
+    expect(await claim()).toHaveLength(1);
+    expect(await lowerPlaces(sql, endpointId)).toBe(false);
+    for (let moving = 2; moving <= 4; moving++) {
       await create(other);
       expect(await claim()).toHaveLength(1);
     }
-    await lowerPlaces(api.installation.sql, endpointId);
+    expect(await lowerPlaces(sql, endpointId)).toBe(true);
+    expect(await lowerPlaces(sql, endpointId)).toBe(true);
     const id = await create();
-    expect(await waitOf(id)).toMatchObject({ reason: 'endpoint_full', in_use: 3, limit: 2 });
+    expect(await waitOf(id)).toMatchObject({ reason: 'endpoint_full', in_use: 4, limit: 2 });
+    const passMinutes = (minutes: number) =>
+      sql`update work.fewer_places set until = until - ${minutes} * interval '1 minute'`;
+    await passMinutes(2);
+    expect(await waitOf(id)).toMatchObject({ reason: 'endpoint_full', in_use: 4, limit: 4 });
     expect(await claim()).toEqual([]);
-    await api.installation.sql`update work.fewer_places set until = now()`;
+    await passMinutes(1);
     expect(await claim()).toMatchObject([{ transferId: id }]);
   });
 

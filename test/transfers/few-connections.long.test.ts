@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { findWait } from '../../src/processes/dispatch/waiting-for.ts';
 import {
   type FtpsServer,
@@ -18,7 +18,13 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/service/installation.ts';
-import { type RunningRoles, startRoles } from '../support/service/roles.ts';
+import {
+  type RunningRoles,
+  type SpawnedService,
+  spawnMover,
+  startDispatch,
+  startRoles,
+} from '../support/service/roles.ts';
 import { describeTransfers, until } from '../support/service/transfers.ts';
 
 const ACCEPTED = 2;
@@ -66,37 +72,64 @@ await describeTransfers('an FTPS server that accepts few connections', () => {
     await Promise.all([installation?.close(), source?.stop(), server?.stop()]);
   });
 
-  test.skipIf(whyNot !== null)('lets files wait without a retry', async () => {
-    const files = ['a', 'b', 'c', 'd'];
+  describe.skipIf(whyNot !== null)('lets files wait without a retry', () => {
+    test('in the places of one mover', async () => {
+      const moving = await moveAll(['a', 'b', 'c', 'd']);
+      const waits = async () => {
+        const found = await Promise.all(
+          moving.map(async ({ id }) => {
+            const transfer = await untilStatus(installation, id, [
+              'queued',
+              'in_progress',
+              'completed',
+            ]);
+            return findWait(installation.sql, transfer);
+          }),
+        );
+        return found.filter((wait) => wait !== null);
+      };
+      await until('two of them wait in the queue', async () => (await waits()).length === 2, 180);
+      expect(await waits()).toMatchObject([
+        { reason: 'endpoint_full', in_use: ACCEPTED, limit: ACCEPTED },
+        { reason: 'endpoint_full', in_use: ACCEPTED, limit: ACCEPTED },
+      ]);
+      await untilArrived(moving);
+    });
+
+    test('if another mover has all connections', async () => {
+      await roles.stop();
+      const dispatch = startDispatch(installation);
+      const full = await spawnMover(installation.environment, { WAYBILL_MOVERS: `${ACCEPTED}` });
+      const others: SpawnedService[] = [];
+      try {
+        const moving = await moveAll(['e', 'f']);
+        await until('the server is full', () => server.sessions === ACCEPTED, 60);
+        others.push(await spawnMover(installation.environment));
+        await untilArrived([...moving, ...(await moveAll(['g', 'h']))]);
+        expect(others[0]?.output()).toContain('fewer connections than max_connections');
+      } finally {
+        await Promise.all([dispatch, full, ...others].map((running) => running.stop()));
+      }
+    });
+  });
+
+  async function moveAll(files: string[]): Promise<{ file: string; id: string }[]> {
     for (const file of files) writeFileSync(join(source.root, file), randomBytes(BYTES));
-    const ids = await Promise.all(
-      files.map((file) => submit(installation, `sftp://source/${file}`, `ftps://few/${file}`)),
+    return Promise.all(
+      files.map(async (file) => ({
+        file,
+        id: await submit(installation, `sftp://source/${file}`, `ftps://few/${file}`),
+      })),
     );
-    const waits = async () => {
-      const found = await Promise.all(
-        ids.map(async (id) => {
-          const transfer = await untilStatus(installation, id, [
-            'queued',
-            'in_progress',
-            'completed',
-          ]);
-          return findWait(installation.sql, transfer);
-        }),
-      );
-      return found.filter((wait) => wait !== null);
-    };
-    await until('two of them wait in the queue', async () => (await waits()).length === 2, 180);
-    expect(await waits()).toMatchObject([
-      { reason: 'endpoint_full', in_use: ACCEPTED, limit: ACCEPTED },
-      { reason: 'endpoint_full', in_use: ACCEPTED, limit: ACCEPTED },
-    ]);
-    for (const [i, id] of ids.entries()) {
+  }
+
+  async function untilArrived(moving: { file: string; id: string }[]): Promise<void> {
+    for (const { file, id } of moving) {
       const { status, facts } = await untilStatus(installation, id, ['completed', 'failed'], 400);
       expect({ status, retries: facts.retry_count }).toEqual({ status: 'completed', retries: 0 });
-      const file = files[i] as string;
       expect(await readFile(join(server.root, file))).toEqual(
         await readFile(join(source.root, file)),
       );
     }
-  });
+  }
 });

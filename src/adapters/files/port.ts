@@ -21,7 +21,7 @@ export class FileError extends Error {
   override readonly name = 'FileError';
   readonly code: TransferErrorCode;
   readonly step: FileStep;
-  /** True if all connections of the endpoint are in use, so that the server was not asked. */
+  /** True if all connections of the endpoint are in use, or all that the server accepts. */
   readonly busy: boolean;
 
   constructor(

@@ -16,6 +16,11 @@ export function isRefused(error: unknown): boolean {
   return error instanceof FileError && error.code === 'connection_failed';
 }
 
+/** True if the server has as many connections as it accepts: one may be free later. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof FileError && error.busy;
+}
+
 /**
  * Connections that are opened at once may count against each other until all of them are refused.
  * Resolves when one of them can be tried alone.

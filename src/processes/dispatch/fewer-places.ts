@@ -1,26 +1,28 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { jobs } from './job-table/jobs.ts';
 
-/** Then as many transfers as `max_connections` allows try again. */
-const MINUTES = 10;
-
 /**
  * Limits an endpoint, in all processes, to the transfers that move there without the one that found
- * no connection. Each further one that finds none lowers the limit again.
+ * no connection. Each further one that finds none lowers the limit again. `work.accepted_places`
+ * raises it by one a minute. Returns false if no other transfer moves there: then the server is
+ * busy with other clients, and a place in the queue would not end the wait.
  */
-export async function lowerPlaces(sql: Sql, endpointId: string): Promise<void> {
-  await sql`
+export async function lowerPlaces(sql: Sql, endpointId: string): Promise<boolean> {
+  const lowered = await sql`
     insert into work.fewer_places as f (endpoint_id, places, until)
-    select ${endpointId}, greatest(1, count(*) - 1), now() + ${MINUTES} * interval '1 minute'
+    select ${endpointId}, count(*) - 1, now() + interval '10 minutes'
       from (${jobs(sql)}) j
      where claim_id is not null and ${endpointId} in (source_endpoint_id, destination_endpoint_id)
+    having count(*) > 1
     on conflict (endpoint_id) do update set
-      places = case when f.until > now() then greatest(1, least(f.places - 1, excluded.places))
-                    else excluded.places end,
-      until = excluded.until`;
+      places = greatest(1, least(work.accepted_places(f.places, f.until) - 1, excluded.places)),
+      until = excluded.until
+    returning places`;
+  return lowered.length > 0;
 }
 
 /** Selects the limits that last. `work.claim_transfers` applies them too. */
-export function fewerPlaces(sql: Queryable) {
-  return sql`select endpoint_id, places from work.fewer_places where until > now()`;
+export function acceptedPlaces(sql: Queryable) {
+  return sql`
+    select endpoint_id, work.accepted_places(places, until) as places from work.fewer_places`;
 }

@@ -6,7 +6,7 @@ import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
-import { fewerPlaces } from './fewer-places.ts';
+import { acceptedPlaces } from './fewer-places.ts';
 import { jobs } from './job-table/jobs.ts';
 import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
 import { moverSlots } from './live-movers.ts';
@@ -65,7 +65,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
                               ->> (state #>> '{settings,protocol}'))::integer, 1)
                else 1 end) as places
         from read.endpoints left join usage using (endpoint_id)
-             left join (${fewerPlaces(sql)}) f using (endpoint_id)
+             left join (${acceptedPlaces(sql)}) f using (endpoint_id)
        where not removed
     ),
     closed as materialized (

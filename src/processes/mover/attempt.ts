@@ -214,7 +214,7 @@ async function attempt(
 
 /**
  * Lets transfers of the endpoint wait in the queue for one of the connections that the server
- * accepts. Resolves with false if that could not be recorded.
+ * accepts. Resolves with false if no other transfer moves there, or if Postgres was unavailable.
  */
 async function leaveToQueue(
   { sql, logger }: AttemptDeps,
@@ -222,16 +222,13 @@ async function leaveToQueue(
   signal: AbortSignal,
 ): Promise<boolean> {
   const lowered = untilAnswered(() => lowerPlaces(sql, endpoint_id), signal);
-  const recorded = await lowered.then(
-    () => true,
-    () => false,
-  );
-  if (recorded)
+  const waits = await lowered.catch(() => false);
+  if (waits)
     logger.warn(
       { endpoint: name },
       'an endpoint has fewer connections than max_connections allows',
     );
-  return recorded;
+  return waits;
 }
 
 /**

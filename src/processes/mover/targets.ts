@@ -93,11 +93,12 @@ export function refusedSignIn({ source, destination }: Targets, phase: string): 
   return side && !side.held ? side : null;
 }
 
-/** Returns the side whose connections are all in use. Null after any other error. */
+/** Returns the side that has no connection to spare. Null after any other error. */
 export function busyTarget({ source, destination }: Targets, error: unknown): Target | null {
   if (!(error instanceof AttemptError && error.cause instanceof FileError && error.cause.busy))
     return null;
-  return error.failure.phase === 'source_open' ? source : destination;
+  const { phase } = error.failure;
+  return phase === 'read' || phase.startsWith('source_') ? source : destination;
 }
 
 /** Returns the side that could not be connected. Null after any other failure. */

@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { ENOUGH_MS, isRefused, untilForgotten } from '../refused-connection.ts';
+import { ENOUGH_MS, isBusy, isRefused, untilForgotten } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
@@ -157,6 +158,15 @@ export function createPool(
             alone = false;
             continue;
           }
+          // Other processes may have all that the server accepts. One caller at a time tries again.
+          if (isBusy(error)) {
+            if (performance.now() < until && (await nextTry(signal, until))) {
+              alone = true;
+              continue;
+            }
+            releasePermit();
+            throw error;
+          }
           if (withheld.size > 0 && !alone) {
             alone = true;
             await untilForgotten(signal).catch((aborted) => {
@@ -177,6 +187,18 @@ export function createPool(
         throw error;
       }
     }
+  }
+
+  /** Waits for the time of the next try, the last one at `until`. False if the signal aborts. */
+  async function nextTry(signal: AbortSignal, until: number): Promise<boolean> {
+    opening++;
+    const pause = Math.min(timeouts.busyMs, until - performance.now());
+    return abortable(sleep(pause), signal, 'connect')
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => opening--);
   }
 
   function withhold(): void {

@@ -7,8 +7,10 @@ export interface FtpsTimeouts {
   idleMs: number;
   /** A connection that was unused for longer must answer a NOOP before it is used again. */
   trustMs: number;
-  /** How long a caller waits for a connection while all are in use. */
+  /** How long a caller waits for a connection while all are in use, here or at the server. */
   queueMs: number;
+  /** How long to wait before another try at a server that accepts no connection at all. */
+  busyMs: number;
 }
 
 export const TIMEOUTS: FtpsTimeouts = {
@@ -17,4 +19,5 @@ export const TIMEOUTS: FtpsTimeouts = {
   idleMs: 60_000,
   trustMs: 5_000,
   queueMs: 60_000,
+  busyMs: 5_000,
 };

@@ -1,8 +1,8 @@
--- version: 5
+-- version: 6
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
--- where it names none. It has no more than `work.fewer_places` says. An endpoint that the catalog
+-- where it names none. It has no more than `work.accepted_places` says. An endpoint that the catalog
 -- lacks has none: the catalog may not be filled yet, and the endpoint may be paused. The account
 -- with the fewest moving transfers goes first; within an account the rank decides. The rows come in
 -- that order. Claims of several processes run one after the other, so two of them cannot both take
@@ -35,11 +35,12 @@ begin
   )
   select coalesce(jsonb_object_agg(e.endpoint_id,
            case when e.removed then null when e.paused then 0
-                else least(f.places, e.max_connections * case when coalesce(used.small, true)
+                else least(work.accepted_places(f.places, f.until),
+                     e.max_connections * case when coalesce(used.small, true)
                        then coalesce((sharing ->> (e.state #>> '{settings,protocol}'))::integer, 1)
                        else 1 end) - coalesce(used.claims, 0) end), '{}')
     into room from read.endpoints e left join used using (endpoint_id)
-         left join work.fewer_places f on f.endpoint_id = e.endpoint_id and f.until > now();
+         left join work.fewer_places f on f.endpoint_id = e.endpoint_id;
 
   loop
     saturated := array(

@@ -625,6 +625,38 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
       });
 
+      test('are waited for if other processes have all that the server accepts', async () => {
+        const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 1' : 'max_per_ip=1';
+        const full = await otherServer({ extraConfig });
+        const other = endpoint({}, full);
+        const holding = await other.openDestination(full.remotePath('held'), options(1));
+        const proxy = await startTcpProxy(full);
+        proxies.push(proxy);
+        const over = endpoint({ port: proxy.port, timeouts: { busyMs: 20 } }, full);
+        const uploading = upload(over, full.remotePath('file'), Buffer.from('content'));
+        await vi.waitFor(() => expect(proxy.forwarded.down).toBeGreaterThan(0), 30_000);
+        await vi.waitFor(() => expect(proxy.connections).toBe(0), 30_000);
+        await holding.close();
+        await other.close();
+        await uploading;
+        expect(await readFile(join(full.root, 'file'), 'utf8')).toBe('content');
+      });
+
+      test('are reported as refused if the server stays busy', async () => {
+        const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 1' : 'max_clients=1';
+        const full = await otherServer({ extraConfig });
+        const other = endpoint({}, full);
+        const holding = await other.openDestination(full.remotePath('held'), options(1));
+        const over = endpoint({ timeouts: { queueMs: 300, busyMs: 50 } }, full);
+        for (let time = 1; time <= 2; time++)
+          await expect(over.openSource(full.remotePath('file'), never)).rejects.toMatchObject({
+            code: 'connection_failed',
+            busy: true,
+            message: expect.stringMatching(/maximum number|too many/),
+          });
+        await holding.close();
+      });
+
       test('are reported as exhausted while all stay in use', async () => {
         const over = endpoint({ maxConnections: 1, timeouts: { queueMs: 50 } });
         const file = await over.openDestination(at('holding'), options(1));
