@@ -21,6 +21,33 @@ export function isBusy(error: unknown): boolean {
   return error instanceof FileError && error.busy;
 }
 
+const TOO_MANY = /too many|maximum (number|clients|connections|sessions)/i;
+const BANNED = /\bbann?ed|fail|attempt|auth/i;
+
+/** Returns whether a server says that it has no room for a connection. */
+export function saysBusy(words: string): boolean {
+  return TOO_MANY.test(words) && !saysBanned(words);
+}
+
+/** Returns whether a server says that it has banned a client, which must not try again soon. */
+export function saysBanned(words: string): boolean {
+  return BANNED.test(words);
+}
+
+/** Waits for the time of the next try, the last one at `until`. False: too late, or aborted. */
+export async function untilNextTry(
+  signal: AbortSignal,
+  until: number,
+  pauseMs: number,
+): Promise<boolean> {
+  const left = until - performance.now();
+  if (left <= 0) return false;
+  return abortable(sleep(Math.min(pauseMs, left)), signal, 'connect').then(
+    () => true,
+    () => false,
+  );
+}
+
 /**
  * Connections that are opened at once may count against each other until all of them are refused.
  * Resolves when one of them can be tried alone.

@@ -29,16 +29,17 @@ import { type Claim, claimJobs, expiredJobs, saveRecords } from './job-table/lea
 
 /**
  * Claims up to `limit` due transfers. `work.claim_transfers` decides which, and in which order.
- * With `small`, an endpoint at which only small files move takes several for each connection.
+ * With `small`, an endpoint at which only small files move takes several for each connection. It
+ * claims nothing at the endpoints in `leftToOthers`.
  */
 export function claimTransfers(
   sql: Queryable,
   processId: string,
   limit: number,
-  { small = false } = {},
+  { small = false, leftToOthers = [] }: { small?: boolean; leftToOthers?: string[] } = {},
 ): Promise<Claim[]> {
   const claimIds = Array.from({ length: limit }, () => newId('clm'));
-  return claimJobs(sql, processId, claimIds, small);
+  return claimJobs(sql, processId, claimIds, small, leftToOthers);
 }
 
 export interface ResumeSave {

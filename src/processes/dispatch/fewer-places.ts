@@ -4,8 +4,8 @@ import { jobs } from './job-table/jobs.ts';
 /**
  * Limits an endpoint, in all processes, to the transfers that move there without the one that found
  * no connection. Each further one that finds none lowers the limit again. `work.accepted_places`
- * raises it by one a minute. Returns false if no other transfer moves there: then the server is
- * busy with other clients, and a place in the queue would not end the wait.
+ * raises it by one a minute. Returns false if no other transfer moves there: then no transfer would
+ * make room for this one.
  */
 export async function lowerPlaces(sql: Sql, endpointId: string): Promise<boolean> {
   const lowered = await sql`
@@ -19,6 +19,19 @@ export async function lowerPlaces(sql: Sql, endpointId: string): Promise<boolean
       until = excluded.until
     returning places`;
   return lowered.length > 0;
+}
+
+/** Returns whether other processes move transfers of an endpoint. */
+export async function movesElsewhere(
+  sql: Sql,
+  endpointId: string,
+  processId: string,
+): Promise<boolean> {
+  const [found] = await sql`
+    select from (${jobs(sql)}) j
+     where claimed_by <> ${processId}
+       and ${endpointId} in (source_endpoint_id, destination_endpoint_id) limit 1`;
+  return found !== undefined;
 }
 
 /** Selects the limits that last. `work.claim_transfers` applies them too. */

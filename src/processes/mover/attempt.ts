@@ -5,14 +5,16 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
+import type { AttemptFailure } from '../../domain/transfers/errors.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
-import { lowerPlaces } from '../dispatch/fewer-places.ts';
+import { lowerPlaces, movesElsewhere } from '../dispatch/fewer-places.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
 import { LeaseLost, toFailure } from './failure.ts';
+import type { LeftToOthers } from './left-to-others.ts';
 import { createMeter } from './meter.ts';
 import {
   type AttemptContext,
@@ -37,6 +39,8 @@ export interface AttemptDeps extends MoveDeps {
   sql: Sql;
   logger: Logger;
   actor: string;
+  processId: string;
+  leftToOthers: Pick<LeftToOthers, 'add'>;
   retryDelays: number[];
   record: JobRecorder;
   /** Counts bytes that destinations have acknowledged. */
@@ -191,7 +195,7 @@ async function attempt(
     if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
       return { type: 'released', figures: meter.resumable(), requeued: true };
     const busy = busyTarget(context, error);
-    if (busy && (await leaveToQueue(deps, busy, signal)))
+    if (busy && (await leaveToQueue(deps, busy, failure, signal)))
       return { type: 'released', figures: meter.resumable(), requeued: true };
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
@@ -214,21 +218,34 @@ async function attempt(
 
 /**
  * Lets transfers of the endpoint wait in the queue for one of the connections that the server
- * accepts. Resolves with false if no other transfer moves there, or if Postgres was unavailable.
+ * accepts. Resolves with false if Waybill has none of these, or if Postgres was unavailable.
  */
 async function leaveToQueue(
-  { sql, logger }: AttemptDeps,
+  deps: AttemptDeps,
   { configured: { endpoint_id, name } }: Target,
+  { code }: AttemptFailure,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const lowered = untilAnswered(() => lowerPlaces(sql, endpoint_id), signal);
-  const waits = await lowered.catch(() => false);
-  if (waits)
-    logger.warn(
+  const waits = async () => {
+    if (code !== 'connection_failed' || (await hasConnections(deps, name)))
+      return lowerPlaces(deps.sql, endpoint_id);
+    const others = await movesElsewhere(deps.sql, endpoint_id, deps.processId);
+    if (others) deps.leftToOthers.add(endpoint_id);
+    return others;
+  };
+  const left = await untilAnswered(waits, signal).catch(() => false);
+  if (left)
+    deps.logger.warn(
       { endpoint: name },
       'an endpoint has fewer connections than max_connections allows',
     );
-  return waits;
+  return left;
+}
+
+/** Returns whether this process has a connection to an endpoint, for reading or for writing. */
+async function hasConnections({ sources, destinations }: AttemptDeps, name: string) {
+  const counts = await Promise.all([sources.connections(), destinations.connections()]);
+  return counts.some((open) => (open.get(name) ?? 0) > 0);
 }
 
 /**

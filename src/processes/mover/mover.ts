@@ -64,6 +64,7 @@ import { runCleanUps } from './cleanup.ts';
 import { createHashThread } from './hash/hash-thread.ts';
 import { createInlineHasher } from './hash/hasher.ts';
 import { CUT_OFF_MS, keepLeases, type RunningAttempt } from './leases.ts';
+import { createLeftToOthers } from './left-to-others.ts';
 import { createSlots } from './slots.ts';
 import type { Catalog } from './targets.ts';
 import { createWriteBarrier } from './write-barrier.ts';
@@ -137,6 +138,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     size > SMALL_FILE_BYTES ? hashThread.create() : createInlineHasher();
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const slots = createSlots(deps.slots);
+  const leftToOthers = createLeftToOthers();
   const attempts = new Map<string, RunningAttempt>();
   const wakeUp = createWakeUp();
   const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
@@ -159,6 +161,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const attemptDeps: AttemptDeps & { durable: Sql } = {
     ...deps,
     actor: `mover:${processId}`,
+    processId,
+    leftToOthers,
     sources,
     destinations,
     createHasher,
@@ -184,7 +188,11 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     if (free <= 0) return 0;
     // Counts from before the call: the lease begins when Postgres carries it out.
     const startedAt = performance.now();
-    const claims = await claimTransfers(deps.sql, processId, free, slots);
+    const { small } = slots;
+    const claims = await claimTransfers(deps.sql, processId, free, {
+      small,
+      leftToOthers: leftToOthers.now(),
+    });
     if (claims.length === 0) return 0;
     const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
     const catalog = await untilAnswered(loadCatalog, within);

@@ -1,6 +1,7 @@
 import { FTPError } from 'basic-ftp';
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
+import { saysBanned, saysBusy } from '../refused-connection.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
@@ -24,16 +25,13 @@ const BY_REPLY: Record<number, TransferErrorCode> = {
   553: 'permission_denied',
 };
 
-const TOO_MANY = /too many|maximum (number|clients|connections)/i;
-const BANNED = /\bbann?ed|fail|attempt/i;
-
 // One reply code has many meanings, 550 alone about six. Only the reply's text tells them apart.
 const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/no space|disk (is )?full|quota|insufficient (disk|storage)/i, 'disk_full'],
   // The only text that vsftpd sends for a full disk.
   [/failure writing to local file/i, 'disk_full'],
   [/file too (large|big)/i, 'file_too_large'],
-  [TOO_MANY, 'connection_failed'],
+  [/too many|maximum (number|clients|connections)/i, 'connection_failed'],
   // Other servers send 450 for this. On Windows, a program can open a file for exclusive use.
   [/used by another process|sharing violation/i, 'connection_failed'],
 ];
@@ -61,17 +59,13 @@ export function fileError(
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
   const words = explainError(error).replace(/\s*\n\s*/g, ' ');
-  const busy = (step === 'connect' || step === 'sign_in') && isBusyReply(error);
+  const busy = /connect|sign_in/.test(step) && isBusyReply(error);
   return new FileError(code, step, `${subject}: ${words}`, { cause: error, busy });
 }
 
-/**
- * Returns true if a server has no room for a connection. Servers also use such replies for clients
- * that they have banned: those must not try again soon.
- */
 function isBusyReply(error: unknown): boolean {
-  if (!(error instanceof FTPError) || BANNED.test(error.message)) return false;
-  return error.code === 421 || TOO_MANY.test(error.message);
+  if (!(error instanceof FTPError)) return false;
+  return error.code === 421 ? !saysBanned(error.message) : saysBusy(error.message);
 }
 
 /**

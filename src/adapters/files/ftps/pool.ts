@@ -1,7 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { ENOUGH_MS, isBusy, isRefused, untilForgotten } from '../refused-connection.ts';
+import {
+  ENOUGH_MS,
+  isBusy,
+  isRefused,
+  untilForgotten,
+  untilNextTry,
+} from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
@@ -160,10 +165,9 @@ export function createPool(
           }
           // Other processes may have all that the server accepts. One caller at a time tries again.
           if (isBusy(error)) {
-            if (performance.now() < until && (await nextTry(signal, until))) {
-              alone = true;
-              continue;
-            }
+            opening++;
+            alone = await untilNextTry(signal, until, timeouts.busyMs).finally(() => opening--);
+            if (alone) continue;
             releasePermit();
             throw error;
           }
@@ -187,18 +191,6 @@ export function createPool(
         throw error;
       }
     }
-  }
-
-  /** Waits for the time of the next try, the last one at `until`. False if the signal aborts. */
-  async function nextTry(signal: AbortSignal, until: number): Promise<boolean> {
-    opening++;
-    const pause = Math.min(timeouts.busyMs, until - performance.now());
-    return abortable(sleep(pause), signal, 'connect')
-      .then(
-        () => true,
-        () => false,
-      )
-      .finally(() => opening--);
   }
 
   function withhold(): void {

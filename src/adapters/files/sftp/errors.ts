@@ -1,5 +1,6 @@
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
+import { saysBusy } from '../refused-connection.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
@@ -71,7 +72,11 @@ export function fileError(
     return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
   // OpenSSH answers this for a name that the file system rejects.
   const advice = hasStatus(error, SSH_FX_BAD_MESSAGE) ? ': the name may be too long' : '';
-  return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, { cause: error });
+  const busy = /connect|sign_in/.test(step) && saysBusy((error as Error).message);
+  return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, {
+    cause: error,
+    busy,
+  });
 }
 
 function codeOf(

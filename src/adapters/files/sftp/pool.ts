@@ -1,7 +1,13 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import { ENOUGH_MS, isRefused, untilForgotten } from '../refused-connection.ts';
+import {
+  ENOUGH_MS,
+  isBusy,
+  isRefused,
+  untilForgotten,
+  untilNextTry,
+} from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
@@ -66,6 +72,8 @@ export function createPool(
   let enoughUntil = 0;
 
   const mayOpen = () => slots.size === 0 || (slots.size < max && performance.now() > enoughUntil);
+
+  const holdsOne = () => [...slots].some(({ connection }) => connection?.usable);
 
   function choose(weight: number): Slot {
     const [least] = [...slots].sort((a, b) => a.load - b.load);
@@ -135,6 +143,7 @@ export function createPool(
   }
 
   async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
+    const until = performance.now() + timeouts.queueMs;
     for (let alone = false; ; ) {
       if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
       const slot = choose(weight);
@@ -147,7 +156,11 @@ export function createPool(
       } catch (error) {
         giveBack(slot, weight);
         if (signal.aborted || !isRefused(error)) throw error;
-        if (slots.size > 0) enoughUntil = performance.now() + ENOUGH_MS;
+        if (isBusy(error) && !holdsOne()) {
+          // Other processes may have all that the server accepts. Callers try again together.
+          enoughUntil = performance.now() + ENOUGH_MS;
+          if (!(await untilNextTry(signal, until, timeouts.busyMs))) throw error;
+        } else if (slots.size > 0) enoughUntil = performance.now() + ENOUGH_MS;
         else if (alone || performance.now() > enoughUntil) throw error;
         else {
           alone = true;

@@ -9,6 +9,10 @@ export interface SftpTimeouts {
    * A connection that was idle for this long must answer a test request before it is used again.
    */
   trustMs: number;
+  /** How long a caller waits for a connection while the server accepts none at all. */
+  queueMs: number;
+  /** How long to wait before another try at such a server. */
+  busyMs: number;
 }
 
 export const TIMEOUTS: SftpTimeouts = {
@@ -16,4 +20,6 @@ export const TIMEOUTS: SftpTimeouts = {
   stallMs: 60_000,
   idleMs: 60_000,
   trustMs: 5_000,
+  queueMs: 60_000,
+  busyMs: 5_000,
 };

@@ -2,13 +2,14 @@
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
--- where it names none. It has no more than `work.accepted_places` says. An endpoint that the catalog
+-- where it names none. It has none for a process that leaves it to others. It has no more than `work.accepted_places` says. An endpoint that the catalog
 -- lacks has none: the catalog may not be filled yet, and the endpoint may be paused. The account
 -- with the fewest moving transfers goes first; within an account the rank decides. The rows come in
 -- that order. Claims of several processes run one after the other, so two of them cannot both take
 -- the last place of an endpoint.
 create or replace function work.claim_transfers(
-  process text, claim_ids text[], lease interval, sharing jsonb, small_bytes bigint
+  process text, claim_ids text[], lease interval, sharing jsonb, small_bytes bigint,
+  left_to_others text[] default '{}'
 ) returns table (
   transfer_id text, claim_id text, account_id text, source text, destination text,
   waited_seconds double precision, resume_record jsonb
@@ -34,7 +35,8 @@ begin
      group by endpoint_id
   )
   select coalesce(jsonb_object_agg(e.endpoint_id,
-           case when e.removed then null when e.paused then 0
+           case when e.removed then null
+                when e.paused or e.endpoint_id = any(left_to_others) then 0
                 else least(work.accepted_places(f.places, f.until),
                      e.max_connections * case when coalesce(used.small, true)
                        then coalesce((sharing ->> (e.state #>> '{settings,protocol}'))::integer, 1)

@@ -30,13 +30,15 @@ export async function claimJobs(
   processId: string,
   claimIds: string[],
   small: boolean,
+  leftToOthers: string[],
 ): Promise<Claim[]> {
   return sql<Claim[]>`
     select transfer_id as "transferId", claim_id as "claimId", account_id as "accountId",
            source, destination, waited_seconds as "waitedSeconds", resume_record as "resumeRecord"
       from work.claim_transfers(
         ${processId}, ${claimIds}::text[], ${LEASE_SECONDS} * interval '1 second',
-        ${JSON.stringify(small ? FILES_PER_CONNECTION : {})}::text::jsonb, ${SMALL_FILE_BYTES}::bigint)`;
+        ${JSON.stringify(small ? FILES_PER_CONNECTION : {})}::text::jsonb, ${SMALL_FILE_BYTES}::bigint,
+        ${leftToOthers}::text[])`;
 }
 
 /** Returns the CTE `held`: the jobs whose leases still run, locked. */

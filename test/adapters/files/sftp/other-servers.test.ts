@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { SftpTimeouts } from '../../../../src/adapters/files/sftp/timeouts.ts';
 import {
   otherSftpEndpoint,
   startOtherSftpServer,
@@ -9,9 +10,10 @@ import {
 } from '../../../support/file-servers/sftp/other-servers.ts';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { longUnless } from '../../../support/run/long.ts';
-import { describeFileEndpoint, options, whole, writeFrom } from '../contract.ts';
+import { describeFileEndpoint, options, upload, whole, writeFrom } from '../contract.ts';
 
 const MiB = 1 << 20;
+const never = new AbortController().signal;
 
 for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) {
   const isRclone = kind.startsWith('rclone');
@@ -82,6 +84,47 @@ test.skipIf(whyNoProftpd)(
 );
 
 describe.skipIf(whyNoProftpd)('a server that allows fewer connections than the endpoint', () => {
+  async function full(timeouts: Partial<SftpTimeouts>) {
+    const server = await startOtherSftpServer('proftpd', 'MaxClientsPerUser 1');
+    onTestFinished(server.stop);
+    const proxy = await startTcpProxy(server);
+    onTestFinished(proxy.close);
+    const other = otherSftpEndpoint(server);
+    onTestFinished(other.close);
+    const holding = await other.openDestination(server.remotePath('held'), options(1));
+    const endpoint = otherSftpEndpoint(server, proxy.port, timeouts);
+    onTestFinished(endpoint.close);
+    const makeRoom = () => holding.close().then(other.close);
+    return { server, proxy, endpoint, makeRoom };
+  }
+
+  test('is waited for if other processes have all connections', async () => {
+    const { server, proxy, endpoint, makeRoom } = await full({ busyMs: 20 });
+    const names = ['a', 'b', 'c'];
+    const content = Buffer.from('content');
+    const uploads = Promise.all(
+      names.map((name) => upload(endpoint, server.remotePath(name), content)),
+    );
+    await vi.waitFor(() => expect(proxy.forwarded.down).toBeGreaterThan(0), 30_000);
+    await vi.waitFor(() => expect(proxy.connections).toBe(0), 30_000);
+    await makeRoom();
+    await uploads;
+    for (const name of names) expect(await readFile(join(server.root, name))).toEqual(content);
+  });
+
+  test('is reported as busy if it stays so', async () => {
+    const { server, endpoint } = await full({ queueMs: 300, busyMs: 50 });
+    await Promise.all(
+      ['a', 'b'].map((name) =>
+        expect(endpoint.openSource(server.remotePath(name), never)).rejects.toMatchObject({
+          code: 'connection_failed',
+          busy: true,
+          message: expect.stringContaining('Maximum connections'),
+        }),
+      ),
+    );
+  });
+
   test.each(['MaxClientsPerUser 1', 'MaxClientsPerUser 2', 'MaxClients 2', 'MaxClientsPerHost 2'])(
     'receives more files at once: %s',
     async (limit) => {

@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import type { SftpTimeouts } from '../../../../src/adapters/files/sftp/timeouts.ts';
 import { freePort } from '../../network/free-port.ts';
 import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
 import { whyNoOwnAccount } from '../../programs/own-account.ts';
@@ -201,7 +202,11 @@ const COMMANDS: Record<OtherSftpServerKind, typeof proftpd> = {
 };
 
 /** Returns an endpoint for all files of the server, which may be reached by another port. */
-export function otherSftpEndpoint(server: OtherSftpServer, port = server.port): FileEndpoint {
+export function otherSftpEndpoint(
+  server: OtherSftpServer,
+  port = server.port,
+  timeouts: Partial<SftpTimeouts> = {},
+): FileEndpoint {
   const { host, username, password, hostKeySha256 } = server;
   return createSftpEndpoint({
     settings: {
@@ -215,5 +220,6 @@ export function otherSftpEndpoint(server: OtherSftpServer, port = server.port): 
     },
     credentials: { password },
     maxConnections: 4,
+    timeouts,
   });
 }
