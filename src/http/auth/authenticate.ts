@@ -47,7 +47,10 @@ declare module 'fastify' {
     scope?: Scope;
     /** The route needs no key. */
     open?: boolean;
-    /** The route creates a transfer, so it needs the queue. */
+    /**
+     * The route creates a transfer, so it needs the queue. A process may admit its requests by what
+     * it remembers: the handler runs in `whenAdmitted`.
+     */
     queue?: boolean;
     /** The answer shows what the read model has of transfers: see `own-writes.ts`. */
     showsTransfers?: boolean;

@@ -2,11 +2,11 @@
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
--- where it names none. It has none for a process that leaves it to others. It has no more than `work.accepted_places` says. An endpoint that the catalog
--- lacks has none: the catalog may not be filled yet, and the endpoint may be paused. The account
--- with the fewest moving transfers goes first; within an account the rank decides. The rows come in
--- that order. Claims of several processes run one after the other, so two of them cannot both take
--- the last place of an endpoint.
+-- where it names none. It has none for a process that leaves it to others, and no more than
+-- `work.accepted_places` says. An endpoint that the catalog lacks has none: the catalog may not be
+-- filled yet, and the endpoint may be paused. The account with the fewest moving transfers goes
+-- first; within an account the rank decides. The rows come in that order. Claims of several processes
+-- run one after the other, so two of them cannot both take the last place of an endpoint.
 create or replace function work.claim_transfers(
   process text, claim_ids text[], lease interval, sharing jsonb, small_bytes bigint,
   left_to_others text[] default '{}'
