@@ -27,7 +27,7 @@ const LOOK_MS = 3_000;
  * filter and page.
  */
 export function FailedDeliveriesPage() {
-  const { query, route } = useLocation();
+  const { query } = useLocation();
   const { account, scopes } = useSession().session;
   const mayRetry = scopes.includes('operate');
   const notify = useToast();
@@ -149,59 +149,14 @@ export function FailedDeliveriesPage() {
         )
       }
     >
-      <search>
-        <form class="filters" onSubmit={(event) => event.preventDefault()}>
-          <SearchField
-            label="Webhook id"
-            value={webhook_id}
-            placeholder="whk_…"
-            onSearch={(text) => route(addressOf(everyAccount, text.trim()))}
-          />
-          <May scope="admin">
-            <label>
-              <span>Accounts</span>
-              <select
-                value={everyAccount ? EVERY_ACCOUNT : ''}
-                onChange={({ currentTarget }) =>
-                  route(addressOf(currentTarget.value === EVERY_ACCOUNT, webhook_id))
-                }
-              >
-                <option value="">{account}</option>
-                <option value={EVERY_ACCOUNT}>All accounts</option>
-              </select>
-            </label>
-          </May>
-        </form>
-      </search>
+      <Filters webhookId={webhook_id} everyAccount={everyAccount} />
       {outcome && (
         <p class="notice warning" role="alert">
           {outcome}
         </p>
       )}
       <LoadState of={{ data, error, reload }} />
-      {data && total === 0 && (
-        <Empty
-          title={
-            webhook_id ? 'No failed deliveries of this webhook' : `No failed deliveries of ${whose}`
-          }
-        >
-          {webhook_id && (
-            <p>
-              <a href={addressOf(everyAccount)}>Show all webhooks</a>
-            </p>
-          )}
-          {!everyAccount && (
-            <May scope="admin">
-              <p>
-                <a href={addressOf(true, webhook_id)}>Show all accounts</a>
-              </p>
-            </May>
-          )}
-          <p>
-            To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
-          </p>
-        </Empty>
-      )}
+      {data && total === 0 && <NothingFailed webhookId={webhook_id} everyAccount={everyAccount} />}
       {rows.length > 0 && (
         <>
           {mayRetry && <SelectPage selection={selection} />}
@@ -217,6 +172,71 @@ export function FailedDeliveriesPage() {
         <Pager pagination={data.pagination} shown={rows.length} countedTo={COUNTED_TO} />
       )}
     </Page>
+  );
+}
+
+interface ShownProps {
+  /** Empty for those of all webhooks. */
+  webhookId: string;
+  everyAccount: boolean;
+}
+
+function Filters({ webhookId, everyAccount }: ShownProps) {
+  const { route } = useLocation();
+  const { account } = useSession().session;
+  return (
+    <search>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <SearchField
+          label="Webhook id"
+          value={webhookId}
+          placeholder="whk_…"
+          onSearch={(text) => route(addressOf(everyAccount, text.trim()))}
+        />
+        <May scope="admin">
+          <label>
+            <span>Accounts</span>
+            <select
+              value={everyAccount ? EVERY_ACCOUNT : ''}
+              onChange={({ currentTarget }) =>
+                route(addressOf(currentTarget.value === EVERY_ACCOUNT, webhookId))
+              }
+            >
+              <option value="">{account}</option>
+              <option value={EVERY_ACCOUNT}>All accounts</option>
+            </select>
+          </label>
+        </May>
+      </form>
+    </search>
+  );
+}
+
+function NothingFailed({ webhookId, everyAccount }: ShownProps) {
+  const { account } = useSession().session;
+  const whose = everyAccount ? 'all accounts' : account;
+  return (
+    <Empty
+      title={
+        webhookId ? 'No failed deliveries of this webhook' : `No failed deliveries of ${whose}`
+      }
+    >
+      {webhookId && (
+        <p>
+          <a href={addressOf(everyAccount)}>Show all webhooks</a>
+        </p>
+      )}
+      {!everyAccount && (
+        <May scope="admin">
+          <p>
+            <a href={addressOf(true, webhookId)}>Show all accounts</a>
+          </p>
+        </May>
+      )}
+      <p>
+        To see other deliveries, open a <a href="/console/webhooks">webhook</a>.
+      </p>
+    </Empty>
   );
 }
 
