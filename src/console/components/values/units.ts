@@ -30,9 +30,10 @@ export function elapsed(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : duration(ms / 1_000);
 }
 
+/** Uses the next unit as soon as a rounded value would reach it: no `1024 KiB`. */
 function scaled(count: number, step: number, units: string[]): string {
-  const power =
-    count < step ? 0 : Math.min(units.length - 1, Math.floor(Math.log(count) / Math.log(step)));
-  const value = count / step ** power;
-  return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
+  let value = count;
+  let power = 0;
+  for (; power < units.length - 1 && Math.round(value) >= step; power++) value /= step;
+  return `${value < 9.95 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
 }
