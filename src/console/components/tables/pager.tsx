@@ -45,6 +45,7 @@ export function Pager({
           : 'This page is past the end of the list: it has '}
         {open && 'at least '}
         {total.toLocaleString('en')}
+        {shown === 0 && ' in all'}
       </p>
       {children}
       {(has_more || offset > 0) && (
