@@ -6,7 +6,7 @@ import {
   resumeEndpoint,
 } from '../commands/endpoints.ts';
 import { saveEndpoint } from '../commands/save-endpoint.ts';
-import { endpointRequest } from '../contract/endpoints/requests.ts';
+import { endpointQuery, endpointRequest } from '../contract/endpoints/requests.ts';
 import { type Endpoint, newHostKeysOf } from '../domain/endpoints/endpoint.ts';
 import { hostKeysOf } from '../domain/endpoints/host-keys.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -57,16 +57,18 @@ export function addEndpointCommands(program: Command): void {
 
   endpoints
     .command('list')
-    .description('list all endpoints: their settings, when each was last reached, and its state')
+    .description('list endpoints: their settings, when each was last reached, and its state')
+    .option('--q <words>', 'words that are part of the name, protocol, host, folder, bucket or id')
     .option('--json', 'one JSON line an endpoint')
-    .action(async ({ json }: Json) => {
-      const [all, health] = await withInstallation(({ sql }) =>
-        Promise.all([listEndpoints(sql), endpointConnectivity(sql)]),
+    .action(async ({ json, q: words }: Json & { q?: string }) => {
+      const { q } = parseRequest(endpointQuery, { q: words }, 'The filter');
+      const [found, health] = await withInstallation(({ sql }) =>
+        Promise.all([listEndpoints(sql, q), endpointConnectivity(sql)]),
       );
       if (json)
-        for (const endpoint of all)
+        for (const endpoint of found)
           await printJson({ ...shown(endpoint), health: health.get(endpoint.endpoint_id) ?? null });
-      else await printEndpoints(all, health);
+      else await printEndpoints(found, health, q !== undefined);
     });
 
   endpoints

@@ -38,7 +38,10 @@ interface CreateOptions extends Common, AfterOptions {
   metadata?: Record<string, string>;
 }
 
-interface ListOptions extends Common, PageOptions {}
+interface ListOptions extends Common, PageOptions {
+  status?: string;
+  q?: string;
+}
 
 export function addFlowCommands(program: Command): void {
   const flows = program
@@ -79,6 +82,7 @@ export function addFlowCommands(program: Command): void {
       flows
         .command('list')
         .description('list flows, newest first')
+        .option('--q <words>', 'words that are part of the name, source, destination or id')
         .addOption(new Option('--status <status>').choices(flowStatus.options)),
     ),
   ).action((options: ListOptions) =>
@@ -105,7 +109,7 @@ export function addFlowCommands(program: Command): void {
         .description('list the versions of files that a flow took or skipped, newest first')
         .argument('<flow-id>'),
     ),
-  ).action((id: string, options: ListOptions) =>
+  ).action((id: string, options: Common & PageOptions) =>
     withInstallation((installation) => files(installation, id, options)),
   );
 
@@ -199,7 +203,7 @@ async function list(
 async function files(
   { sql, commands }: Installation,
   id: string,
-  { account, json, ...options }: ListOptions,
+  { account, json, ...options }: Common & PageOptions,
 ): Promise<void> {
   const page = parseRequest(flowPageQuery, options, 'The page');
   await loadFlow(commands, account, id);

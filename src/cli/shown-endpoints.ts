@@ -46,6 +46,7 @@ export function shown(endpoint: Endpoint) {
 export function printEndpoints(
   endpoints: Endpoint[],
   health: Map<string, EndpointConnectivity>,
+  filtered: boolean,
 ): Promise<void> {
   const rows = endpoints.map((endpoint) => [
     endpoint.name,
@@ -56,7 +57,9 @@ export function printEndpoints(
     health.get(endpoint.endpoint_id)?.last_success_at ?? null,
     stateOf(endpoint, health.get(endpoint.endpoint_id)),
   ]);
-  const none = 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
+  const none = filtered
+    ? 'No endpoints match'
+    : 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
   return printTable(
     ['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'],
     rows,

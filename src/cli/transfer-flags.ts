@@ -76,6 +76,7 @@ export interface FilterOptions {
   to?: string;
   destination?: string;
   retryOf?: string;
+  retried?: boolean;
   batch?: string;
 }
 
@@ -96,6 +97,8 @@ export function withFilters(command: Command): Command {
     .option('--to <time>', 'created at or before this date or time')
     .option('--destination <start>', 'destinations that start with this text')
     .option('--retry-of <transfer-id>', 'retries of this transfer')
+    .option('--retried', 'transfers that were retried')
+    .option('--no-retried', 'transfers that were not retried')
     .option('--batch <batch-id>', 'transfers of this batch');
 }
 
@@ -108,6 +111,7 @@ export function filtersOf({
   to,
   destination,
   retryOf,
+  retried,
   batch,
 }: FilterOptions) {
   return {
@@ -118,6 +122,7 @@ export function filtersOf({
     to_date: to,
     destination,
     retry_of: retryOf,
+    retried,
     batch_id: batch,
   };
 }

@@ -179,7 +179,13 @@ async function list(
   const { sql, commands } = installation;
   const query = parseRequest(
     listQuery,
-    { ...filtersOf(options), limit: atMost, offset: after, sort: order },
+    {
+      ...filtersOf(options),
+      retried: options.retried?.toString(),
+      limit: atMost,
+      offset: after,
+      sort: order,
+    },
     'The filter',
   );
   const { limit, offset, sort, ...filters } = query;

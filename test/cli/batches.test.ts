@@ -116,7 +116,11 @@ describeWithPostgres('waybill batches and flows', () => {
     const page = ['flows', 'files', id, '--limit', '1', '--offset', '1'];
     expect(await cli.run(page)).toMatchObject({ stderr: '2 to 2 of 3; --offset 2 shows more\n' });
     expect(await cli.run(['flows', 'pause', id])).toMatchObject({ stdout: `${id} paused\n` });
-    expect((await cli.run(['flows', 'list'])).stdout).toMatch(/ orders +paused /);
+    for (const filters of [[], ['--q', 'ORDERS shelf'], ['--status', 'paused']])
+      expect((await cli.run(['flows', 'list', ...filters])).stdout).toMatch(/ orders +paused /);
+    expect(await cli.run(['flows', 'list', '--q', 'nothing'])).toMatchObject({
+      stderr: 'No flows match\n',
+    });
     expect(await cli.run(['flows', 'delete', id])).toMatchObject({ stdout: `${id} removed\n` });
     expect(await cli.run(['flows', 'show', id])).toMatchObject({ code: 3 });
     const wrong = ['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/in/{file}', '--name', 'x'];

@@ -183,6 +183,12 @@ describeWithPostgres('waybill endpoints', () => {
       await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('seen', PINNED))
     ).json<{ id: string }>()[0]!;
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(/^seen .* - {2,}ready$/m);
+    const search = ['endpoints', 'list', '--q'];
+    expect((await cli.run([...search, 'SEEN sftp', '--json'])).json()).toMatchObject([{ id }]);
+    expect(await cli.run([...search, 'nothing'])).toMatchObject({
+      code: 0,
+      stderr: 'No endpoints match\n',
+    });
     const sql = connect(database.url);
     await noteObservation(sql, {
       endpointId: id,

@@ -172,6 +172,17 @@ describeWithPostgres('waybill transfers', () => {
     );
     const list = ['transfers', 'list', '--retry-of', first, '--json'];
     expect((await cli.run(list)).json()).toMatchObject([{ data: [{ id, retry_of: first }] }]);
+    const cancelled = ['transfers', 'list', '--status', 'cancelled', '--json'];
+    expect((await cli.run([...cancelled, '--retried'])).json()).toMatchObject([
+      { data: [{ id: first }], pagination: { total: 1 } },
+    ]);
+    expect((await cli.run([...cancelled, '--no-retried'])).json()).toMatchObject([
+      { data: expect.not.arrayContaining([expect.objectContaining({ id: first })]) },
+    ]);
+    expect(await bulk('retry', '--status', 'cancelled', '--retried')).toMatchObject({
+      code: 0,
+      stdout: '0 done, 0 refused\n',
+    });
     expect(await cli.run(['transfers', 'retry', id])).toMatchObject({ code: 4 });
     expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0 });
   });
