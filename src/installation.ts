@@ -7,7 +7,7 @@ import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
-import { migrate, requireRestored } from './adapters/postgres/migrate.ts';
+import { MigrationError, migrate, requireRestored } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
@@ -58,6 +58,8 @@ export interface Installation {
   store: EventStore;
   /** Identifies this log among all logs. */
   logId: string;
+  /** Why nothing else opens this log, for a reader with `opensChangedLog`. Null for a sound one. */
+  changed: string | null;
   locks: Locks;
   membership: Membership;
   vault: Vault;
@@ -70,7 +72,10 @@ export interface Installation {
 }
 
 export interface OpenOptions {
-  /** True for a reader that finds out what was changed: it also opens a log without its first event. */
+  /**
+   * True for a reader that finds out what was changed. It also opens a log without its first event
+   * or without the triggers that protect it, and must write nothing into one.
+   */
   opensChangedLog?: boolean;
 }
 
@@ -103,7 +108,13 @@ export async function openInstallation(
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     if (config.databaseUrl !== null) await requireOwnSessions(pools);
     await migrate(patient);
-    if (!opensChangedLog) await requireRestored(sql);
+    let changed: string | null = null;
+    const noteChange = (error: unknown) => {
+      const isChange = error instanceof LogChanged || error instanceof MigrationError;
+      if (!opensChangedLog || !isChange) throw error;
+      changed ??= error.message;
+    };
+    await requireRestored(sql).catch(noteChange);
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,
@@ -117,7 +128,7 @@ export async function openInstallation(
     closers.push(() => store.close());
     const followed = async () => followedLog(sql, await furthestLog(sql));
     const logId = await openLog(store, followed).catch(async (error) => {
-      if (!opensChangedLog || !(error instanceof LogChanged)) throw error;
+      noteChange(error);
       return (await followed())?.logId ?? UNKNOWN_LOG;
     });
     if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
@@ -158,6 +169,7 @@ export async function openInstallation(
       patient,
       store,
       logId,
+      changed,
       locks,
       membership,
       vault,

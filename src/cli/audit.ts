@@ -8,10 +8,12 @@ import { eachAuditEvent, listAuditEvents } from '../projections/audit/queries.ts
 import { readLogFrom } from '../projections/read-log.ts';
 import { addVerifyCommand } from './audit-verify.ts';
 import { given, recordAccess } from './program/access.ts';
-import { printJson, printTable, write } from './program/output.ts';
+import { EXIT } from './program/exit-codes.ts';
+import { note, printJson, printTable, write } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
 import { parseRequest } from './program/parse.ts';
 import { withInstallation } from './program/session.ts';
+import { terminal } from './program/terminal.ts';
 
 export function addAuditCommands(program: Command): void {
   const audit = program
@@ -38,19 +40,35 @@ export function addAuditCommands(program: Command): void {
     .description('print all stored events, one JSON line each, oldest first')
     .option('--from <position>', 'only events after this position')
     .option('--stream <name>', 'only events of this stream, such as transfer-txr_...')
-    .action((options: { from?: string; stream?: string }) =>
-      withInstallation(async (installation) => {
-        const { from, stream } = parseRequest(exportQuery, options, 'The export');
-        const { store } = installation;
-        const until = await store.head();
-        const data = { export: 'log', parameters: given({ from, stream }) } as const;
-        await recordAccess(installation, { type: 'access.exported', data }, null);
-        for await (const { events } of readLogFrom(store, { from: from ?? null, until, stream }))
-          for (const event of events) await printJson(toAuditEvent(event));
+    .action((options: ExportOptions) =>
+      withInstallation((installation) => exportLog(installation, options), terminal().env, {
+        opensChangedLog: true,
       }),
     );
 
   addVerifyCommand(audit);
+}
+
+interface ExportOptions {
+  from?: string;
+  stream?: string;
+}
+
+/** Prints the log. Writes nothing into one that was changed, and says that it was. */
+async function exportLog(installation: Installation, options: ExportOptions): Promise<void> {
+  const { from, stream } = parseRequest(exportQuery, options, 'The export');
+  const { store, changed } = installation;
+  if (changed !== null) terminal().exitCode = EXIT.failed;
+  const until = await store.head();
+  const data = { export: 'log', parameters: given({ from, stream }) } as const;
+  if (changed === null) await recordAccess(installation, { type: 'access.exported', data }, null);
+  for await (const { events } of readLogFrom(store, { from: from ?? null, until, stream }))
+    for (const event of events) await printJson(toAuditEvent(event));
+  if (changed !== null)
+    note(
+      `${changed}\nThe export has the events that are left. It is not recorded: Waybill writes ` +
+        'nothing into such a log. `waybill audit verify` names every fault',
+    );
 }
 
 interface ListOptions extends Record<string, unknown> {

@@ -324,9 +324,19 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       });
   });
 
-  it('verifies a log without its first event, which nothing else opens', async () => {
+  it('verifies and exports a log without its first event, which nothing else opens', async () => {
     await database.sql`delete from log.events where type = 'log.opened'`;
     const count = () => database.sql`select count(*) from log.events`;
+    const left = await count();
+    const exported = await cli.run(['audit', 'export']);
+    expect(exported).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^The log begins with .* log\.opened, was removed[\s\S]* is not recorded/,
+      ),
+    });
+    expect(left).toEqual([{ count: BigInt(exported.json().length) }]);
+    expect(await count()).toEqual(left);
     expect(await cli.run(['audit', 'verify'])).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(
@@ -347,7 +357,16 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
     });
     expect(await count()).toEqual([{ count: 0n }]);
+    expect(await cli.run(['audit', 'export'])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^The tables of this database follow the log \S+, /),
+    });
     await database.sql`drop trigger append_only on log.events`;
+    expect(await cli.run(['audit', 'export'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^The table log\.events lacks the trigger/),
+    });
     expect(await cli.run(['audit', 'verify'])).toMatchObject({
       code: 1,
       stdout: expect.stringMatching(/^the log: it has no event: /),
