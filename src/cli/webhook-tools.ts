@@ -14,18 +14,17 @@ import { DomainError, fieldError } from '../domain/errors.ts';
 import { EXIT } from './program/exit-codes.ts';
 import { note, print, printJson, visible } from './program/output.ts';
 import { wholeNumber } from './program/parse.ts';
+import { readSecret, type SecretOptions, withSecret } from './program/secret.ts';
 import { terminal } from './program/terminal.ts';
 
 const HOST = '127.0.0.1';
 
-interface ListenOptions {
+interface ListenOptions extends SecretOptions {
   port: number;
-  secret?: string;
   json?: boolean;
 }
 
-interface VerifyOptions {
-  secret: string;
+interface VerifyOptions extends SecretOptions {
   bodyFile: string;
   signature?: string;
   id?: string;
@@ -36,23 +35,27 @@ interface VerifyOptions {
 
 /** Adds the commands for authors of receivers. They need no installation. */
 export function addWebhookTools(webhooks: Command): void {
-  webhooks
-    .command('listen')
-    .description(
-      'receive and show deliveries on this machine until SIGINT; answers 401 if the secret ' +
-        'does not verify one',
-    )
-    .option('--port <number>', '0 for any free port', wholeNumber(0, 65_535), 8090)
-    .option('--secret <secret>', 'the secret of the webhook; without it, nothing is verified')
+  withSecret(
+    webhooks
+      .command('listen')
+      .description(
+        'receive and show deliveries on this machine until SIGINT; answers 401 if the secret ' +
+          'does not verify one',
+      )
+      .option('--port <number>', '0 for any free port', wholeNumber(0, 65_535), 8090),
+    'the secret of the webhook; without one, nothing is verified',
+  )
     .option('--json', 'one JSON line a delivery')
     .action(listen);
 
-  webhooks
-    .command('verify')
-    .description(
-      'check the signatures of a stored delivery; exit code 0 if all given ones are right',
-    )
-    .requiredOption('--secret <secret>', 'the secret of the webhook')
+  withSecret(
+    webhooks
+      .command('verify')
+      .description(
+        'check the signatures of a stored delivery; exit code 0 if all given ones are right',
+      ),
+    'the secret of the webhook',
+  )
     .requiredOption('--body-file <file>', 'the exact bytes of the body; - reads stdin')
     .option('--signature <hex>', 'the header X-Service-Signature')
     .option('--id <id>', 'the header webhook-id')
@@ -62,7 +65,8 @@ export function addWebhookTools(webhooks: Command): void {
     .action(verify);
 }
 
-async function listen({ port, secret, json }: ListenOptions): Promise<void> {
+async function listen({ port, json, ...given }: ListenOptions): Promise<void> {
+  const secret = await readSecret(given);
   const stop = terminal().stopSignal();
   const failed = Promise.withResolvers<never>();
   const server = createServer((request, response) => {
@@ -76,7 +80,7 @@ async function listen({ port, secret, json }: ListenOptions): Promise<void> {
     );
   });
   const url = `http://${HOST}:${(server.address() as AddressInfo).port}/`;
-  const sharedSecret = secret === undefined ? '' : ' --secret ...';
+  const sharedSecret = secret === undefined ? '' : ' --secret-file ...';
   note(`Listening at ${url}. To receive deliveries, set
 WAYBILL_WEBHOOK_ALLOW_CIDRS=${HOST}/32 for the service and for this command:
 \`waybill webhooks add --url ${url} --events transfer.completed,transfer.failed${sharedSecret}\``);
@@ -146,13 +150,13 @@ function parsed(body: Buffer): { id?: string; type?: string; data?: unknown } | 
 }
 
 async function verify({
-  secret,
   bodyFile,
   signature,
   id,
   timestamp,
   webhookSignature,
   json,
+  ...given
 }: VerifyOptions): Promise<void> {
   const three = [id, timestamp, webhookSignature];
   const some = three.some((given) => given !== undefined);
@@ -161,6 +165,10 @@ async function verify({
   }
   if (!some && signature === undefined)
     throw fieldError('--signature', 'is required, or the three webhook headers');
+  if (bodyFile === '-' && given.secretFile === '-')
+    throw fieldError('--secret-file', 'must be a file: stdin has the body');
+  const secret = await readSecret(given);
+  if (secret === undefined) throw fieldError('--secret-file', 'is required');
   const body = bodyFile === '-' ? await buffer(terminal().stdin()) : await readFile(bodyFile);
   const standard = some
     ? { id: id as string, timestamp: timestamp as string, signatures: webhookSignature as string }

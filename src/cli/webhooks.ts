@@ -20,6 +20,7 @@ import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
 import { commaSeparated, parseRequest } from './program/parse.ts';
+import { readSecret, type SecretOptions, withSecret } from './program/secret.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
@@ -42,32 +43,32 @@ export function addWebhookCommands(program: Command): void {
     .command('webhooks')
     .description('register webhooks, show and retry their deliveries, and test receivers');
 
-  webhooks
-    .command('add')
-    .description('register a webhook')
-    .requiredOption(
-      '--url <url>',
-      'target of the deliveries: https, or http if WAYBILL_WEBHOOK_ALLOW_CIDRS allows it',
-    )
-    .requiredOption(
-      '--events <a,b>',
-      `event types: ${WEBHOOK_EVENT_TYPES.join(', ')}`,
-      commaSeparated,
-    )
-    .option(
-      '--secret <secret>',
-      'signs the deliveries; without it, a secret is generated and shown once',
-    )
+  withSecret(
+    webhooks
+      .command('add')
+      .description('register a webhook')
+      .requiredOption(
+        '--url <url>',
+        'target of the deliveries: https, or http if WAYBILL_WEBHOOK_ALLOW_CIDRS allows it',
+      )
+      .requiredOption(
+        '--events <a,b>',
+        `event types: ${WEBHOOK_EVENT_TYPES.join(', ')}`,
+        commaSeparated,
+      ),
+    'the secret that signs the deliveries; without one, a secret is generated and shown once',
+  )
     .option(...ACCOUNT)
     .option(...JSON_DOCUMENT)
     .action(
       async ({
         url,
         events,
-        secret,
         account,
         json,
-      }: { url: string; events: string[]; secret?: string } & Common) => {
+        ...given
+      }: { url: string; events: string[] } & SecretOptions & Common) => {
+        const secret = await readSecret(given);
         const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
         const added = await withInstallation(({ commands }) =>
           registerWebhook(commands, account, request, operator()),

@@ -23,7 +23,10 @@ describe('waybill', () => {
     expect(helped.stdout).toMatch(/^Usage: waybill keys /);
     const body = ['webhooks', 'verify', '--secret', 'correct-horse-battery', '--body-file', '-'];
     const verified = await program.run([...body, '--signature', 'ab'.repeat(32)], 'the body');
-    expect(verified).toMatchObject({ code: 1, stderr: '' });
+    expect(verified).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^--secret is visible in the list of processes: /),
+    });
     expect(verified.stdout).toMatch(/^X-Service-Signature: NOT verified: /);
     expect(await program.run(['keys', '--bogus'])).toMatchObject({
       code: 2,

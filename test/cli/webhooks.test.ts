@@ -37,6 +37,15 @@ const EVENT = {
 };
 const BODY = JSON.stringify(EVENT);
 
+let folder: string;
+let secretFile: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'waybill-webhooks-'));
+  secretFile = join(folder, 'secret');
+  await writeFile(secretFile, `${SECRET}\n`);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
 /** Runs `waybill webhooks listen` on a free port. */
 async function startListening(cli: Cli, args: string[]) {
   const child = cli.start(['webhooks', 'listen', '--port', '0', ...args]);
@@ -91,9 +100,9 @@ describe('waybill webhooks listen', () => {
   );
 
   it('shows requests, and rejects those that the secret does not verify', async () => {
-    const listening = await startListening(cli, ['--secret', SECRET, '--json']);
+    const listening = await startListening(cli, ['--secret-file', secretFile, '--json']);
     expect(listening.notes()).toContain('WAYBILL_WEBHOOK_ALLOW_CIDRS=127.0.0.1/32');
-    expect(listening.notes()).toContain('transfer.failed --secret ...`');
+    expect(listening.notes()).toContain('transfer.failed --secret-file ...`');
     expect(listening.notes()).not.toContain(SECRET);
     expect(await post(listening.url, BODY, signed)).toBe(200);
     expect(
@@ -146,18 +155,15 @@ describe('waybill webhooks listen', () => {
 
 describe('waybill webhooks verify', () => {
   const cli = createCli({});
-  let folder: string;
   let file: string;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'waybill-webhooks-'));
     file = join(folder, 'body.json');
     await writeFile(file, BODY);
   });
-  afterAll(() => rm(folder, { recursive: true }));
 
   const verify = (args: string[], input?: string) =>
-    cli.run(['webhooks', 'verify', '--secret', SECRET, ...args], input);
+    cli.run(['webhooks', 'verify', '--secret-file', secretFile, ...args], input);
 
   it('says for each signature whether it is right', async () => {
     const signature = serviceSignature(signingKeys(SECRET), BODY);
@@ -189,6 +195,31 @@ describe('waybill webhooks verify', () => {
         /^X-Service-Signature: NOT verified: this .*\nwebhook-signature: NOT verified: this .*\n$/,
       ),
     });
+  });
+
+  it('takes a secret that the list of processes does not show', async () => {
+    const verified = async (args: string[], input?: string) =>
+      cli.run(
+        ['webhooks', 'verify', '--signature', serviceSignature(SECRET, BODY), ...args],
+        input,
+      );
+    const body = ['--body-file', file];
+    expect(await verified([...body, '--secret-file', '-'], SECRET)).toMatchObject({ code: 0 });
+    expect(await verified([...body, '--secret', SECRET])).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/visible in the list of processes: use --secret-file/),
+    });
+    for (const wrong of [
+      body,
+      [...body, '--secret-file', '-'],
+      [...body, '--secret-file', join(folder, 'none')],
+      [...body, '--secret-file', secretFile, '--secret', SECRET],
+      ['--body-file', '-', '--secret-file', '-'],
+    ])
+      expect(await verified(wrong, '')).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/secret-file|does not exist/),
+      });
   });
 
   it('asks for options that belong together', async () => {
@@ -223,7 +254,7 @@ describeWithPostgres('waybill webhooks', () => {
   });
 
   it('registers and removes a webhook, and shows and retries its deliveries', async () => {
-    const listening = await startListening(cli, ['--secret', SECRET, '--json']);
+    const listening = await startListening(cli, ['--secret-file', secretFile, '--json']);
     const add = [
       'webhooks',
       'add',
@@ -232,7 +263,7 @@ describeWithPostgres('waybill webhooks', () => {
       '--events',
       'transfer.completed,transfer.failed',
     ];
-    const added = await cli.run([...add, '--secret', SECRET, '--json']);
+    const added = await cli.run([...add, '--secret-file', '-', '--json'], `${SECRET}\n`);
     expect(added).toMatchObject({ code: 0, stderr: '' });
     const [{ id }] = added.json<{ id: string }>() as [{ id: string }];
     expect((await cli.run(['webhooks', 'list', '--json'])).json()).toMatchObject([
