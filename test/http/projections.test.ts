@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { projectionStatus } from '../../src/processes/projections/status.ts';
 import {
   requestProjectionTask,
   runProjectionTasks,
@@ -80,6 +81,17 @@ describeWithPostgres('/v1/projections', () => {
       lag_seconds: expect.any(Number),
       position: '0',
     });
+  });
+
+  test('are asked for one by one without the others', async () => {
+    const { installation } = api;
+    const fails = () => {
+      throw new Error('The events of dispatch cannot be counted');
+    };
+    const deps = { ...installation, store: { ...installation.store, subscribe: fails } };
+    await expect(projectionStatus(deps)).rejects.toThrow('cannot be counted');
+    expect(await projectionStatus(deps, 'transfers')).toMatchObject([{ name: 'transfers' }]);
+    expect(await projectionStatus(deps, 'nothing')).toEqual([]);
   });
 
   test('are rebuilt by a process that starts later, with progress to the end', async () => {

@@ -41,8 +41,8 @@ export function projectionRoutes(
   const { sql, health } = deps;
   let shared: { at: number; list: Promise<ProjectionList> } | null = null;
 
-  async function look(): Promise<ProjectionList> {
-    const [all, { checks }] = await Promise.all([projectionStatus(deps), health.ready()]);
+  async function look(only?: string): Promise<ProjectionList> {
+    const [all, { checks }] = await Promise.all([projectionStatus(deps, only), health.ready()]);
     return { data: all.map((status) => toProjection(status, checks[status.name])) };
   }
 
@@ -53,7 +53,7 @@ export function projectionRoutes(
   }
 
   async function find(name: string): Promise<Projection> {
-    const found = (await look()).data.find((each) => each.name === name);
+    const [found] = (await look(name)).data;
     if (!found) throw notFound('projection');
     return found;
   }

@@ -40,8 +40,14 @@ interface Deps {
   locks: Locks;
 }
 
-/** Returns the status of all projections and process managers, sorted by name. */
-export async function projectionStatus({ sql, store, locks }: Deps): Promise<ProjectionStatus[]> {
+/**
+ * Returns the status of all projections and process managers, sorted by name, or only of the one
+ * with this name.
+ */
+export async function projectionStatus(
+  { sql, store, locks }: Deps,
+  only?: string,
+): Promise<ProjectionStatus[]> {
   const [checkpoints, tasks, head, workerActive] = await Promise.all([
     listCheckpoints(sql),
     requestedTasks(sql),
@@ -52,8 +58,9 @@ export async function projectionStatus({ sql, store, locks }: Deps): Promise<Pro
     const row = tasks.find((task) => task.projection === name && task.kind === kind);
     return row ? toTask(row, workerActive) : null;
   };
+  const wanted = checkpoints.filter(({ name }) => only === undefined || name === only);
   return Promise.all(
-    checkpoints.map(async ({ updated_at, ...checkpoint }) => ({
+    wanted.map(async ({ updated_at, ...checkpoint }) => ({
       ...checkpoint,
       moved_at: updated_at,
       log_position: head ?? 0n,
