@@ -31,9 +31,22 @@ test.each(['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', '＝1', '＋1', '－1
   },
 );
 
-test.each(['1=1', 'a-b.csv', ' =1'])('the cell %j stays as it is', async (file_name) => {
-  expect(await csvOf(file_name)).toContain(`,${file_name},`);
+test.each([
+  ['a;=1+1', "a;'=1+1"],
+  ['a;b;@SUM(A1)', "a;b;'@SUM(A1)"],
+  ['a;"=1"', '"a;\'""=1"""'],
+  ['a\n-1', '"a\n\'-1"'],
+  ['=1;=1', "'=1;'=1"],
+])('a formula in the cell %j begins with an apostrophe', async (file_name, cell) => {
+  expect(await csvOf(file_name)).toContain(`,${cell},`);
 });
+
+test.each(['1=1', 'a-b.csv', ' =1', 'a;b', 'a; =1'])(
+  'the cell %j stays as it is',
+  async (file_name) => {
+    expect(await csvOf(file_name)).toContain(`,${file_name},`);
+  },
+);
 
 test('a cell with a comma, a quote or a line break is quoted', async () => {
   expect(await csvOf('a,"b"\nc')).toContain(',"a,""b""\nc",');
