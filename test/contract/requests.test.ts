@@ -169,6 +169,16 @@ describe('a time limit', () => {
   });
 });
 
+describe('a batch request with items', () => {
+  it('takes null for metadata as none of its own', () => {
+    const items = [{ ...TRANSFER, metadata: null }];
+    expect(batchRequest.parse({ items, metadata: null })).toMatchObject({
+      items: [{ ...TRANSFER, metadata: undefined }],
+      metadata: {},
+    });
+  });
+});
+
 describe('a batch request for a folder', () => {
   it.each([
     [{}, 'is required'],

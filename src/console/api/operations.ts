@@ -331,7 +331,7 @@ export type BatchItem = {
   source_uri: string;
   destination_uri: string;
   priority?: Priority;
-  metadata?: Record<string, string>;
+  metadata?: Record<string, string> | null;
   expected_sha256?: string;
   verify?: VerifyMethod;
   preserve_mtime?: boolean;

@@ -27,7 +27,10 @@ export const glob = text
     if (message !== null) context.addIssue({ code: 'custom', message });
   });
 
-const ownMetadata = metadata.optional().describe('In place of the `metadata` of the batch.');
+const ownMetadata = metadata
+  .nullish()
+  .transform((value) => value ?? undefined)
+  .describe('In place of the `metadata` of the batch. Null is the same as none of its own.');
 
 const item = z
   .strictObject({
