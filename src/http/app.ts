@@ -46,6 +46,7 @@ import { receiptRoutes } from './proof/receipt-routes.ts';
 import { signingRoutes } from './proof/signing-routes.ts';
 import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './requests/body.ts';
 import { createClientErrorHandler } from './requests/client-error.ts';
+import { continueLate } from './requests/expect.ts';
 import { createMethodGuard } from './requests/methods.ts';
 import { isApi } from './requests/path.ts';
 import {
@@ -162,6 +163,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     return reply;
   });
   acceptJson(app);
+  continueLate(app);
   discardUnreadBodies(app);
   registerCookies(app, deps.config.publicUrl);
   app.decorateRequest('client', null);

@@ -253,6 +253,19 @@ describeWithPostgres('a connection', () => {
     expect(answer).toContain('HTTP/1.1 201 Created');
   });
 
+  test.each([
+    ['that is too large', 413, '/v1/transfers', 9_999_999],
+    ['for no route', 404, '/nothing', 99],
+    ['without a key', 401, '/v1/transfers', 99],
+  ])('does not request a body %s', async (what, status, path, length) => {
+    const [answer] = await send(
+      `POST ${path} HTTP/1.1\r\n${host}${what === 'without a key' ? '' : authorization()}` +
+        `Content-Type: application/json\r\nContent-Length: ${length}\r\n` +
+        'Expect: 100-continue\r\n\r\n',
+    );
+    expect(answer).toMatchObject({ status, headers: { connection: 'close' } });
+  });
+
   test('ignores another expectation, and an upgrade that it does not offer', async () => {
     const close = 'Connection: close\r\n';
     expect(await send(post(`${close}Expect: tea\r\n`))).toMatchObject([CREATED]);

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
+import { isHeldBack } from './expect.ts';
 import { parseStrictly } from './strict-json.ts';
 
 /** Largest request body, in bytes. */
@@ -15,7 +16,7 @@ const DISCARDED = 8 << 20;
  */
 export function discardUnreadBodies(app: FastifyInstance): void {
   app.addHook('onSend', async ({ raw }, { statusCode }) => {
-    if (statusCode === 413 || statusCode === 415) await discardBody(raw);
+    if ((statusCode === 413 || statusCode === 415) && !isHeldBack(raw)) await discardBody(raw);
   });
 }
 
