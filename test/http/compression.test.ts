@@ -40,7 +40,7 @@ describeWithPostgres('answers', () => {
     });
   }
 
-  test.each(['/v1/transfers', '/v1/openapi.json'])(
+  test.each(['/v1/transfers', '/v1/openapi.json', '/docs/json'])(
     'of %s are compressed if asked',
     async (path) => {
       const plain = await get(path);
@@ -66,6 +66,22 @@ describeWithPostgres('answers', () => {
       }
     },
   );
+
+  test.each([
+    ['/v1/openapi.json', 'application/json'],
+    ['/docs/json', 'application/json'],
+    ['/docs/yaml', 'application/yaml'],
+  ])('of %s are not sent to a client that has them', async (path, type) => {
+    const { headers, body } = await get(path, 'gzip');
+    expect(headers).toMatchObject({ 'content-type': expect.stringContaining(type) });
+    expect(body.length).toBeLessThan(100_000);
+    const asked = (tags: string) =>
+      api.ask('GET', path, { key: null, headers: { 'if-none-match': tags } });
+    const known = await asked(`"other", ${headers.etag}`);
+    expect(known).toMatchObject({ status: 304, body: '' });
+    expect(known.headers.get('etag')).toBe(headers.etag);
+    expect((await asked('"other"')).status).toBe(200);
+  });
 
   test('to HEAD have the headers of GET', async () => {
     for (const encoding of [undefined, 'gzip']) {

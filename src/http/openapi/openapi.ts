@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {
   createJsonSchemaTransform,
   createJsonSchemaTransformObject,
@@ -12,11 +12,12 @@ import { grants, SCOPES, type Scope } from '../../domain/scope.ts';
 import { anyOf } from '../../domain/text.ts';
 import { describePayloads } from '../webhooks/payload-documentation.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';
-import { noQuery, OPEN, responses } from './documentation.ts';
+import { JSON_TYPE, noQuery, OPEN, responses } from './documentation.ts';
 import { ENUMS } from './enums.ts';
 import { addExamples } from './examples.ts';
 import { isNull, portable } from './json-schema.ts';
 import type { Schema } from './schema.ts';
+import { sendDocument } from './send-document.ts';
 
 const DESCRIPTION = `
 Every transfer is an append-only stream of events. The API shows views of these events.
@@ -115,6 +116,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
   });
   await app.register(swaggerUi, {
     routePrefix: '/docs',
+    uiHooks: { onRequest: sendForms(app) },
     uiConfig: { validatorUrl: null, deepLinking: true, persistAuthorization: false },
     staticCSP: {
       'default-src': "'none'",
@@ -128,6 +130,16 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       'frame-ancestors': "'none'",
     },
   });
+}
+
+/** Sends the document in the two forms that the plugin has beside the page. */
+function sendForms(app: FastifyInstance) {
+  const forms = new Map([
+    ['/docs/json', sendDocument(JSON_TYPE, () => JSON.stringify(app.swagger()))],
+    ['/docs/yaml', sendDocument('application/yaml', () => app.swagger({ yaml: true }))],
+  ]);
+  return async (request: FastifyRequest, reply: FastifyReply) =>
+    forms.get(request.routeOptions.url ?? '')?.(request, reply);
 }
 
 const THIS_DOCUMENT = z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] });
@@ -146,7 +158,7 @@ export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
       querystring: noQuery,
       response: responses({ 200: ['This document', THIS_DOCUMENT] }, ['unknown_field'], OPEN),
     },
-    handler: async () => app.swagger(),
+    handler: sendDocument(JSON_TYPE, () => JSON.stringify(app.swagger())) as never,
   });
 };
 
