@@ -200,7 +200,7 @@ describe('waybill webhooks verify', () => {
   it('takes a secret that the list of processes does not show', async () => {
     const verified = async (args: string[], input?: string) =>
       cli.run(
-        ['webhooks', 'verify', '--signature', serviceSignature(SECRET, BODY), ...args],
+        ['webhooks', 'verify', '--signature', serviceSignature(signingKeys(SECRET), BODY), ...args],
         input,
       );
     const body = ['--body-file', file];
