@@ -8,10 +8,13 @@ export const text = z
     'must not contain a NUL character or an unpaired surrogate',
   );
 
-/** C0 and C1 control characters, and characters that reorder or hide text. */
+/**
+ * C0 and C1 control characters, and characters that reorder or hide text. The zero-width joiner and
+ * non-joiner are in ordinary names: Persian words and emoji need them.
+ */
 export const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 
 /** What `UNSAFE` matches, in messages. */
 export const UNSAFE_WORDS = 'control characters or characters that reorder or hide text';

@@ -43,6 +43,8 @@ describe('a transfer URI', () => {
     ['sftp://host/.../..a/a..', { path: '/.../..a/a..' }],
     ['sftp://host/%C3%A4/ü', { path: '/ä/ü' }],
     ['sftp://host/a:b@c', { path: '/a:b@c' }],
+    ['sftp://host/می\u200cروم', { path: '/می\u200cروم' }],
+    ['sftp://host/%F0%9F%91%A9%E2%80%8D%F0%9F%92%BB', { path: '/👩\u200d💻' }],
   ])('%s', (text, expected) => {
     expect(parse(text)).toMatchObject(expected);
   });
