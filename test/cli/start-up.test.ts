@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, test, vi } from 'vitest';
+import { EXIT } from '../../src/cli/program/exit-codes.ts';
 import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
 import { startRestartablePostgres } from '../support/postgres/restartable.ts';
-import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { createTestDatabase, describeWithPostgres } from '../support/postgres/test-database.ts';
+import { createCli, settingsFor } from '../support/service/cli.ts';
 import { type SpawnedService, spawnService } from '../support/service/roles.ts';
 import { until } from '../support/service/transfers.ts';
 
@@ -166,8 +168,16 @@ describeWithPostgres('a service that starts while a store is down', () => {
     [tls(import.meta.dirname), /WAYBILL_TLS_CERT names a file that cannot be read: EISDIR/],
     [tls(import.meta.filename), /WAYBILL_TLS_CERT and WAYBILL_TLS_KEY are no certificate and its/],
   ])('names the setting that is wrong in %j', async (settings, message) => {
-    const { start } = await prepare();
-    await expect(start(settings)).rejects.toThrow(message);
+    const database = await createTestDatabase();
+    closers.push(() => database.drop());
+    const cli = createCli({
+      ...settingsFor(database.url),
+      WAYBILL_LOG_LEVEL: 'silent',
+      ...settings,
+    });
+    const { code, stderr } = await cli.run(['serve', '--roles', 'api,projector']);
+    expect(stderr).toMatch(message);
+    expect(code).toBe(EXIT.invalid);
   });
 });
 
