@@ -58,23 +58,24 @@ describeWithPostgres('flows', () => {
   });
 
   it('are found by words of the name, the folders and the id', async () => {
-    const larch = await create({ name: 'Lärche 100%', destination_uri: 's3://archive/larch/' });
-    await create({ name: 'Birke 1000', destination_uri: 's3://archive/birch/' });
+    const larch = await create({ name: 'Lärche solo%', destination_uri: 's3://archive/larch/' });
+    await create({ name: 'Birke solo0', destination_uri: 's3://archive/birch/' });
     for (const [query, total] of [
       ['LÄRCHE', 1],
-      ['100%', 1],
+      ['solo%', 1],
       ['larch archive/out', 1],
       [larch, 1],
-      ['100', 2],
+      // The random part of an id has no l and no o.
+      ['solo', 2],
       ['birch larch', 0],
     ] as const) {
       const { body } = await ask('GET', `?q=${encodeURIComponent(query)}&limit=1`);
       expect(body.pagination, query).toMatchObject({ total, has_more: total > 1 });
       expect(body.data.length).toBe(Math.min(1, total));
     }
-    const second = await ask('GET', '?q=100&limit=1&offset=1');
+    const second = await ask('GET', '?q=solo&limit=1&offset=1');
     expect(second.body.data[0].id).toBe(larch);
-    expect((await ask('GET', '?q=100&status=paused')).body.data).toEqual([]);
+    expect((await ask('GET', '?q=solo&status=paused')).body.data).toEqual([]);
     expect((await ask('GET', '?q=%20')).status).toBe(400);
   });
 
