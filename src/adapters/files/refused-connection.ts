@@ -34,18 +34,25 @@ export function saysBanned(words: string): boolean {
   return BANNED.test(words);
 }
 
-/** Waits for the time of the next try, the last one at `until`. False: too late, or aborted. */
-export async function untilNextTry(
-  signal: AbortSignal,
+/**
+ * Creates the wait for the next try at a server that has no room. The pauses grow up to `longestMs`,
+ * and the last try is at `until`. Resolves with false if that is over, or if the signal aborts.
+ */
+export function createBusyWait(
   until: number,
-  pauseMs: number,
-): Promise<boolean> {
-  const left = until - performance.now();
-  if (left <= 0) return false;
-  return abortable(sleep(Math.min(pauseMs, left)), signal, 'connect').then(
-    () => true,
-    () => false,
-  );
+  longestMs: number,
+): (signal: AbortSignal) => Promise<boolean> {
+  let pause = FORGOTTEN_MS;
+  return async (signal) => {
+    const left = until - performance.now();
+    if (left <= 0) return false;
+    const waited = abortable(sleep(Math.min(pause, longestMs, left)), signal, 'connect');
+    pause *= 2;
+    return waited.then(
+      () => true,
+      () => false,
+    );
+  };
 }
 
 /**

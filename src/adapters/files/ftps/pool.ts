@@ -1,11 +1,11 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import {
+  createBusyWait,
   ENOUGH_MS,
   isBusy,
   isRefused,
   untilForgotten,
-  untilNextTry,
 } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
@@ -148,6 +148,7 @@ export function createPool(
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
     // Permits that the server refuses come back as often as it takes: the wait ends all the same.
     const until = performance.now() + timeouts.queueMs;
+    const untilNextTry = createBusyWait(until, timeouts.busyMs);
     for (let alone = false; ; ) {
       if (!alone) await acquirePermit(signal, until);
       const coming = ready(mustBeFresh);
@@ -166,7 +167,7 @@ export function createPool(
           // Other processes may have all that the server accepts. One caller at a time tries again.
           if (isBusy(error)) {
             opening++;
-            alone = await untilNextTry(signal, until, timeouts.busyMs).finally(() => opening--);
+            alone = await untilNextTry(signal).finally(() => opening--);
             if (alone) continue;
             releasePermit();
             throw error;

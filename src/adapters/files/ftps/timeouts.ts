@@ -9,7 +9,7 @@ export interface FtpsTimeouts {
   trustMs: number;
   /** How long a caller waits for a connection while all are in use, here or at the server. */
   queueMs: number;
-  /** How long to wait before another try at a server that accepts no connection at all. */
+  /** The longest pause between two tries at a server that accepts no connection at all. */
   busyMs: number;
 }
 

@@ -2,11 +2,11 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import {
+  createBusyWait,
   ENOUGH_MS,
   isBusy,
   isRefused,
   untilForgotten,
-  untilNextTry,
 } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import type { SftpTimeouts } from './timeouts.ts';
@@ -72,8 +72,6 @@ export function createPool(
   let enoughUntil = 0;
 
   const mayOpen = () => slots.size === 0 || (slots.size < max && performance.now() > enoughUntil);
-
-  const holdsOne = () => [...slots].some(({ connection }) => connection?.usable);
 
   function choose(weight: number): Slot {
     const [least] = [...slots].sort((a, b) => a.load - b.load);
@@ -143,7 +141,7 @@ export function createPool(
   }
 
   async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
-    const until = performance.now() + timeouts.queueMs;
+    const untilNextTry = createBusyWait(performance.now() + timeouts.queueMs, timeouts.busyMs);
     for (let alone = false; ; ) {
       if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
       const slot = choose(weight);
@@ -156,16 +154,17 @@ export function createPool(
       } catch (error) {
         giveBack(slot, weight);
         if (signal.aborted || !isRefused(error)) throw error;
-        if (isBusy(error) && !holdsOne()) {
-          // Other processes may have all that the server accepts. Callers try again together.
-          enoughUntil = performance.now() + ENOUGH_MS;
-          if (!(await untilNextTry(signal, until, timeouts.busyMs))) throw error;
-        } else if (slots.size > 0) enoughUntil = performance.now() + ENOUGH_MS;
-        else if (alone || performance.now() > enoughUntil) throw error;
-        else {
-          alone = true;
-          await untilForgotten(signal);
+        const busy = isBusy(error);
+        if (slots.size > 0 || busy) enoughUntil = performance.now() + ENOUGH_MS;
+        if (slots.size > 0) continue;
+        // Other processes may have all that the server accepts. Callers try again together.
+        if (busy) {
+          if (await untilNextTry(signal)) continue;
+          throw error;
         }
+        if (alone || performance.now() > enoughUntil) throw error;
+        alone = true;
+        await untilForgotten(signal);
       }
     }
   }

@@ -11,7 +11,7 @@ export interface SftpTimeouts {
   trustMs: number;
   /** How long a caller waits for a connection while the server accepts none at all. */
   queueMs: number;
-  /** How long to wait before another try at such a server. */
+  /** The longest pause between two tries at a server that accepts no connection at all. */
   busyMs: number;
 }
 
