@@ -63,8 +63,10 @@ export function createRememberedClients(
   /** Requests of all clients. */
   let begun = 0;
   const uncounted = new Map<string, { subject: string; requests: number }>();
+  let flushIsDue = false;
 
   function flush(): void {
+    flushIsDue = false;
     for (const { subject, requests } of uncounted.values()) count(subject, requests);
     uncounted.clear();
   }
@@ -78,7 +80,8 @@ export function createRememberedClients(
         clients.delete(sha256);
         return null;
       }
-      if (uncounted.size === 0) setTimeout(flush, FLUSH_MS).unref();
+      if (!flushIsDue) setTimeout(flush, FLUSH_MS).unref();
+      flushIsDue = true;
       const requests = (uncounted.get(sha256)?.requests ?? 0) + 1;
       uncounted.set(sha256, { subject, requests });
       known.admitted++;
