@@ -27,19 +27,25 @@ export function withAppend(store: EventStore, append: EventStore['append']): Eve
   return changed(store, { append });
 }
 
+const conditioned = new WeakMap<Condition, EventStore>();
+
 /**
  * Returns the store with a condition of every append, which throws ConditionFailed. The store must
- * have `appendWith`.
+ * have `appendWith`. A condition belongs to one store.
  */
 export function withCondition(store: EventStore, condition: Condition): EventStore {
+  const known = conditioned.get(condition);
+  if (known !== undefined) return known;
   const appendWith: EventStore['appendWith'] = (stream, expected, events, options) => {
     if (store.appendWith === undefined) throw new TypeError('the log takes no conditions');
     return store.appendWith(stream, expected, events, { ...options, condition });
   };
-  return changed(store, {
+  const other = changed(store, {
     append: (stream, expected, events) => appendWith(stream, expected, events, {}),
     appendWith,
   });
+  conditioned.set(condition, other);
+  return other;
 }
 
 function changed(store: EventStore, changes: Partial<EventStore>): EventStore {

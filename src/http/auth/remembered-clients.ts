@@ -11,7 +11,9 @@
  * - The queue is at most `REMEMBERED_MS` old, and grows by the transfers that were admitted since.
  *   The limit of open transfers is shared as the requests are.
  */
+import type { Condition } from '../../adapters/event-store/port.ts';
 import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
+import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import type { Client } from './identity.ts';
 import type { RateWindow } from './rate-limit.ts';
 
@@ -35,9 +37,11 @@ export interface Seen {
   begun: number;
 }
 
-export type Known = Pick<Seen, 'client' | 'subject' | 'window' | 'queue'>;
+export type Known = Pick<Remembered, 'client' | 'subject' | 'window' | 'queue' | 'condition'>;
 
 interface Remembered extends Seen {
+  /** The catalog is still the same. */
+  condition: Condition;
   /** On the clock of `performance`. */
   until: number;
   /** Requests that were admitted by it. */
@@ -75,7 +79,7 @@ export function createRememberedClients(
     admit(sha256) {
       const known = clients.get(sha256);
       if (known === undefined) return null;
-      const { client, subject, window, queue, until } = known;
+      const { client, subject, window, queue, condition, until } = known;
       if (performance.now() > until || known.admitted + 1 > window.remaining / PARTS) {
         clients.delete(sha256);
         return null;
@@ -89,6 +93,7 @@ export function createRememberedClients(
       return {
         client,
         subject,
+        condition,
         window: { ...window, remaining: window.remaining - requests },
         queue: {
           version: queue.version,
@@ -108,7 +113,8 @@ export function createRememberedClients(
       const begun = before?.queue === seen.queue ? before.begun : seen.begun;
       const [oldest] = clients.keys();
       if (clients.size >= CLIENTS && oldest !== undefined) clients.delete(oldest);
-      clients.set(sha256, { ...seen, begun, until, admitted: 0 });
+      const condition = { value: seen.queue.version, read: versionOfCatalog };
+      clients.set(sha256, { ...seen, condition, begun, until, admitted: 0 });
     },
     forget: (sha256) => void clients.delete(sha256),
     takeUncounted(sha256) {

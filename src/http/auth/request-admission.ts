@@ -2,7 +2,6 @@ import type { Condition, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../../processes/dispatch/queue-estimate.ts';
-import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import { newestUnshown } from '../../projections/transfers/unshown.ts';
 import type { KeyOfRequest } from '../idempotency/header.ts';
 import { type KeptRow, keptRow } from '../idempotency/table.ts';
@@ -183,7 +182,10 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
 }
 
 /** Returns a request that the process admits by what it remembers. */
-function admittedBy({ client, subject, window, queue }: Known, limit: number): CountedRequest {
+function admittedBy(
+  { client, subject, window, queue, condition }: Known,
+  limit: number,
+): CountedRequest {
   return {
     standing: 'valid',
     client,
@@ -192,7 +194,7 @@ function admittedBy({ client, subject, window, queue }: Known, limit: number): C
     queue,
     unshown: null,
     keyRow: null,
-    condition: { value: queue.version, read: versionOfCatalog },
+    condition,
   };
 }
 
