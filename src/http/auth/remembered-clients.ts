@@ -46,6 +46,8 @@ interface Remembered extends Seen {
   until: number;
   /** Requests that were admitted by it. */
   admitted: number;
+  /** Requests that `window` does not count, without those. */
+  uncounted: number;
 }
 
 export interface RememberedClients {
@@ -59,9 +61,9 @@ export interface RememberedClients {
   takeUncounted(sha256: string): number;
 }
 
-/** `count` counts requests in the window of a subject. It never rejects. */
+/** `count` counts requests of a key, before Postgres is asked again. */
 export function createRememberedClients(
-  count: (subject: string, requests: number) => void,
+  count: (sha256: string, subject: string, requests: number) => void,
 ): RememberedClients {
   const clients = new Map<string, Remembered>();
   /** Requests of all clients. */
@@ -71,7 +73,7 @@ export function createRememberedClients(
 
   function flush(): void {
     flushIsDue = false;
-    for (const { subject, requests } of uncounted.values()) count(subject, requests);
+    for (const [sha256, { subject, requests }] of uncounted) count(sha256, subject, requests);
     uncounted.clear();
   }
 
@@ -86,15 +88,14 @@ export function createRememberedClients(
       }
       if (!flushIsDue) setTimeout(flush, FLUSH_MS).unref();
       flushIsDue = true;
-      const requests = (uncounted.get(sha256)?.requests ?? 0) + 1;
-      uncounted.set(sha256, { subject, requests });
+      uncounted.set(sha256, { subject, requests: (uncounted.get(sha256)?.requests ?? 0) + 1 });
       known.admitted++;
       const since = begun++ - known.begun;
       return {
         client,
         subject,
         condition,
-        window: { ...window, remaining: window.remaining - requests },
+        window: { ...window, remaining: window.remaining - known.uncounted - known.admitted },
         queue: {
           version: queue.version,
           estimate(accountId, priority) {
@@ -114,7 +115,11 @@ export function createRememberedClients(
       const [oldest] = clients.keys();
       if (clients.size >= CLIENTS && oldest !== undefined) clients.delete(oldest);
       const condition = { value: seen.queue.version, read: versionOfCatalog };
-      clients.set(sha256, { ...seen, condition, begun, until, admitted: 0 });
+      const notCounted = uncounted.get(sha256)?.requests ?? 0;
+      clients.set(sha256, {
+        ...seen,
+        ...{ condition, begun, until, admitted: 0, uncounted: notCounted },
+      });
     },
     forget: (sha256) => void clients.delete(sha256),
     takeUncounted(sha256) {

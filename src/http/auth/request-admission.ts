@@ -109,18 +109,10 @@ const NOTHING: Asked = {
 export function createRequestAdmission(sql: Sql, perKey: number, views: Views): RequestAdmission {
   const usedUp = createUsedUpWindows<CountedRequest>();
   const findOne = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
-  const remembered = createRememberedClients((subject, requests) => {
-    count(subject, requests).catch(() => undefined);
+  const remembered = createRememberedClients((key, subject, weight) => {
+    const visitor = { key, session: null, byAddress: subject, weight, ...NOTHING };
+    findOne(visitor).catch(() => undefined);
   });
-
-  async function count(subject: string, requests: number): Promise<WindowRow> {
-    const [row] = await sql<[WindowRow]>`
-      with visitors as (select ${subject}::text as subject, ${requests}::integer as weight),
-           counts as (${countRequests(sql)})
-      select *, ${requests}::integer as weight, extract(epoch from clock_timestamp())::float8 as now
-        from counts`;
-    return row;
-  }
 
   return {
     perKey,
@@ -176,8 +168,14 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       return answer;
     },
 
-    count: async ({ subject, limit }, requests) =>
-      toWindow(await count(subject, requests), limit).window,
+    async count({ subject, limit }, requests) {
+      const [row] = await sql<[WindowRow]>`
+        with visitors as (select ${subject}::text as subject, ${requests}::integer as weight),
+             counts as (${countRequests(sql)})
+        select visitors.weight, counts.*, extract(epoch from clock_timestamp())::float8 as now
+          from visitors join counts using (subject)`;
+      return toWindow(row, limit).window;
+    },
   };
 }
 
