@@ -9,6 +9,7 @@ import {
   possibleWinners,
 } from './checker/files/winners.ts';
 import type { TransferStory } from './checker/log/contents.ts';
+import { foldTransfer, type TransferState } from './checker/log/fold-transfer.ts';
 import { createReport } from './checker/report.ts';
 import { operationsOf } from './checker/requests/operations.ts';
 import { checkOutcomes } from './checker/requests/outcomes.ts';
@@ -19,6 +20,32 @@ import type { FaultRecord } from './evidence.ts';
 
 /** An instant, given as seconds of one minute. */
 const at = (second: number) => `2026-01-31T09:30:${String(second).padStart(2, '0')}.000Z`;
+
+describe('a failed attempt that is retried', () => {
+  const facts = { account_id: 'acc', retry_count: 2, resumed_bytes: 10, failed_in_a_row: 2 };
+  const before = { status: 'in_progress', facts } as unknown as TransferState;
+  const retried = (known: Record<string, number>) => {
+    const data = { reason: 'retry', attempt: 3, ...known };
+    const type = 'transfer.queued';
+    return foldTransfer(before, { type, data, metadata: { account_id: 'acc' } } as never);
+  };
+
+  it.each([
+    { resumed_bytes: 20, failed_in_a_row: 1 },
+    { resumed_bytes: 10, failed_in_a_row: 3 },
+  ])('has %j', (known) => {
+    expect(retried(known)).toMatchObject({ state: { facts: known } });
+  });
+
+  it.each<Record<string, number>>([
+    { resumed_bytes: 20, failed_in_a_row: 3 },
+    { resumed_bytes: 10, failed_in_a_row: 1 },
+    { resumed_bytes: 5, failed_in_a_row: 3 },
+    {},
+  ])('cannot have %j', (known) => {
+    expect(retried(known)).toHaveProperty('problem');
+  });
+});
 
 describe('the possible contents of a name to which several transfers completed', () => {
   const completion = (

@@ -30,6 +30,9 @@ export interface Facts extends Fields {
   size_bytes: number | null;
   speed_bps: number | null;
   retry_count: number;
+  /** Failed attempts in a row since the first that continued after `resumed_bytes`, with it. */
+  failed_in_a_row?: number;
+  resumed_bytes?: number;
   error: (Fields & { code: string }) | null;
 }
 
@@ -147,10 +150,21 @@ function queued(before: TransferState, data: Fields): Step {
     };
   }
   if (reason !== 'retry') return { problem: `the reason ${reason} is not known` };
-  const { attempt, error, not_before } = data;
+  const { attempt, error, not_before, failed_in_a_row, resumed_bytes } = data;
   if (attempt !== facts.retry_count + 1)
     return { problem: `attempt ${attempt} failed, after ${facts.retry_count} retries` };
   const again = { ...facts, ...figures, retry_count: attempt, lost_in_a_row: 0, error } as Facts;
+  const { resumed_bytes: furthest = 0, failed_in_a_row: earlier = facts.retry_count } = facts;
+  if (resumed_bytes !== undefined) {
+    const inARow = Number(resumed_bytes) > furthest ? 1 : earlier + 1;
+    if (Number(resumed_bytes) < furthest || failed_in_a_row !== inARow)
+      return {
+        problem:
+          `${failed_in_a_row} attempts in a row failed with ${resumed_bytes} bytes, ` +
+          `after ${earlier} with ${furthest}`,
+      };
+    Object.assign(again, { failed_in_a_row, resumed_bytes });
+  } else if (furthest > 0) return { problem: `an attempt that had ${furthest} bytes has none` };
   return { state: { status: 'queued', not_before, facts: again } };
 }
 
