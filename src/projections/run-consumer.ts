@@ -10,8 +10,8 @@
  * - `stand_by`: another process has the lock.
  * - `active`: this process reads the log, at a position.
  * - `rebuilding`: an older version made the tables (rebuild-outdated.ts).
- * - `left_to_newer`: a newer version made the tables. This process serves them, and does not follow the log
- *   for them.
+ * - `left_to_newer`: a newer version made the tables. This process serves them, and does not follow
+ *   the log for them.
  * - `failed`: the last run stopped with an error. Lasts until a batch succeeds or another process
  *   has the lock.
  *

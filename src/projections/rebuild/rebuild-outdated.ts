@@ -11,8 +11,8 @@ const LOOK_MS = 2_000;
 
 /**
  * Rebuilds the tables of a projection that an older version made, or waits for the process that
- * rebuilds them. Returns when they have this version or a newer one, or when the signal aborts. Retries after a
- * failure. Never throws.
+ * rebuilds them. Returns when they have this version or a newer one, or when the signal aborts.
+ * Retries after a failure. Never throws.
  */
 export async function rebuildOutdated(
   deps: ConsumerDeps,
