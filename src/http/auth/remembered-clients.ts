@@ -67,13 +67,13 @@ export function createRememberedClients(
 ): RememberedClients {
   const clients = new Map<string, Remembered>();
   /** Requests of all clients. */
-  let begun = 0;
+  let requests = 0;
   const uncounted = new Map<string, { subject: string; requests: number }>();
   let flushIsDue = false;
 
   function flush(): void {
     flushIsDue = false;
-    for (const [sha256, { subject, requests }] of uncounted) count(sha256, subject, requests);
+    for (const [sha256, left] of uncounted) count(sha256, left.subject, left.requests);
     uncounted.clear();
   }
 
@@ -90,7 +90,7 @@ export function createRememberedClients(
       flushIsDue = true;
       uncounted.set(sha256, { subject, requests: (uncounted.get(sha256)?.requests ?? 0) + 1 });
       known.admitted++;
-      const since = begun++ - known.begun;
+      const since = requests++ - known.begun;
       return {
         client,
         subject,
@@ -106,7 +106,7 @@ export function createRememberedClients(
         },
       };
     },
-    begin: () => begun++,
+    begin: () => requests++,
     remember(sha256, seen) {
       const until = performance.now() + Math.min(REMEMBERED_MS, seen.secondsLeft * 1_000);
       const before = clients.get(sha256);
@@ -115,17 +115,20 @@ export function createRememberedClients(
       const [oldest] = clients.keys();
       if (clients.size >= CLIENTS && oldest !== undefined) clients.delete(oldest);
       const condition = { value: seen.queue.version, read: versionOfCatalog };
-      const notCounted = uncounted.get(sha256)?.requests ?? 0;
       clients.set(sha256, {
         ...seen,
-        ...{ condition, begun, until, admitted: 0, uncounted: notCounted },
+        condition,
+        begun,
+        until,
+        admitted: 0,
+        uncounted: uncounted.get(sha256)?.requests ?? 0,
       });
     },
     forget: (sha256) => void clients.delete(sha256),
     takeUncounted(sha256) {
-      const requests = uncounted.get(sha256)?.requests ?? 0;
+      const taken = uncounted.get(sha256)?.requests ?? 0;
       uncounted.delete(sha256);
-      return requests;
+      return taken;
     },
   };
 }

@@ -126,7 +126,7 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       const known = key !== null && asked.withQueue ? remembered.admit(key) : null;
       if (known) return admittedBy(known, perKey);
       const weight = (asked.again ? 0 : 1) + (key === null ? 0 : remembered.takeUncounted(key));
-      const begun = asked.withQueue ? remembered.begin() : 0;
+      const begun = asked.withQueue ? remembered.begin() : null;
       const { view, unshown, ...row } = await findOne({
         key,
         session,
@@ -156,7 +156,8 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
           { ...answer, unshown: null, keyRow: null },
           secondsLeft,
         );
-      else if (client && key !== null && view && views.store.appendWith)
+      // A request that shares the statement gets the view too, but did not begin before it.
+      else if (client && key !== null && view && begun !== null && views.store.appendWith)
         remembered.remember(key, {
           client,
           subject: row.subject,
