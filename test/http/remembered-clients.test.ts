@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -131,6 +132,30 @@ describeWithPostgres('a client that the process remembers', () => {
     const [row] = await api.installation
       .sql`select requests from work.rate_windows where subject = ${`key:${id}`}`;
     expect(row?.requests).toBe(41);
+  });
+
+  test('gets estimates of the queue, also if another request shared its statement', async () => {
+    const { key } = await api.createKey(['transfers:read', 'transfers:write']);
+    let remembered = 0;
+    const server = await startServer(() => remembered++);
+    const ask = (method: string) =>
+      server.ask(method, '/v1/transfers', { key, ...(method === 'POST' && { json: BODY }) });
+    const estimate = async () => {
+      const { body } = await ask('POST');
+      return (Date.parse(body.estimated_start) - Date.parse(body.created_at)) / 1_000;
+    };
+    for (let i = 0; i < 60; i++) await ask('POST');
+    await sleep(200);
+    // No mover runs: each transfer adds a second.
+    const first = await estimate();
+    for (let i = 1; i <= 5; i++) {
+      await sleep(200);
+      await Promise.all(['GET', 'GET', 'POST'].map(ask));
+      const before = remembered;
+      const next = await estimate();
+      if (remembered > before) expect(next - first).toBeLessThan(30);
+    }
+    expect(remembered).toBeGreaterThan(0);
   });
 
   test('is counted in Postgres when it sends nothing more', async () => {
