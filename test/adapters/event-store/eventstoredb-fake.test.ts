@@ -529,6 +529,17 @@ describe('an EventStoreDB whose leader changes', () => {
     },
   );
 
+  it('trusts a read that its own appends have overtaken', async () => {
+    const server = await startFakeEventStoreDb();
+    const store = openStore(server, server.url, { attempt: 200, total: 2_000 });
+    let { revision } = await store.append('stream-1', 'no_stream', events(1));
+    server.duringReads(async () => {
+      ({ revision } = await store.append('stream-1', revision, events(1)));
+    });
+    expect(await store.read('stream-1')).toHaveLength(1);
+    expect(await store.read('stream-1')).toHaveLength(2);
+  });
+
   it('follows the leader when the node of its subscription no longer hears from it', async () => {
     const { follower, leader } = await startCluster();
     const timeouts = { attempt: 200, total: 5_000 };

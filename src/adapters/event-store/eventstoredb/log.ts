@@ -151,6 +151,8 @@ export function createEventStoreDb({
     const options = { fromRevision: BigInt(fromRevision), maxCount, requiresLeader: true };
     return persist(`read ${stream}`, (limits) =>
       connection.read(limits, async (client) => {
+        // What others append during the read may be missing.
+        const newest = seen.newest(stream);
         const reading = collect<ResolvedEvent>(client.readStream(prefix + stream, options), limits);
         const page = await reading.catch((error: unknown) => {
           if (error instanceof StreamNotFoundError) return [];
@@ -158,7 +160,7 @@ export function createEventStoreDb({
         });
         // A short page ends where the node knows no further event.
         const end = Number(page.at(-1)?.event?.revision ?? fromRevision - 1);
-        if (page.length < maxCount && end < seen.newest(stream)) throw new StaleNode(stream, end);
+        if (page.length < maxCount && end < newest) throw new StaleNode(stream, end);
         return page;
       }),
     );

@@ -74,6 +74,7 @@ export async function startFakeEventStoreDb({
   let staleAt: bigint | null = null;
   let answerFeatures = Promise.resolve();
   let holding: Promise<void> | null = null;
+  let duringRead: (() => Promise<unknown>) | null = null;
 
   /** Commits, and returns how to answer; null if it must not answer. */
   async function commit(request: AppendRequest) {
@@ -148,9 +149,11 @@ export async function startFakeEventStoreDb({
     // Like the real server: a follower takes a subscription that needs nothing before its end.
     if (following && requiresLeader(call) && !(isSubscription && isAfter(call, following.upTo)))
       return failNotLeader(call, following.leaderPort);
-    const upTo = following?.upTo ?? staleAt;
-    if (!isSubscription)
+    if (!isSubscription) {
+      const upTo = following?.upTo ?? staleAt ?? (duringRead && endOf());
+      await duringRead?.();
       return serveRead(upTo === null ? log : laggingView(log, upTo), call, ended.signal);
+    }
     subscriptions.set(call, ended);
     ended.signal.addEventListener('abort', () => subscriptions.delete(call));
     const view = {
@@ -289,6 +292,10 @@ export async function startFakeEventStoreDb({
         holding = null;
         resolve();
       };
+    },
+    /** Calls it in each read, between the look at the log and the answer. */
+    duringReads(action: () => Promise<unknown>): void {
+      duringRead = action;
     },
     killAppendBatches() {
       for (const batch of batches) fail(batch, status.UNAVAILABLE, 'The node is shutting down');
