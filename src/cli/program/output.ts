@@ -127,10 +127,13 @@ export function visible(text: string): string {
   return stripVTControlCharacters(text).replace(/\p{Cc}/gu, '?');
 }
 
+/** Uses the next unit as soon as a rounded value would reach it: no `1024.0 KiB`. */
 export function bytes(count: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(count, 1)) / 10));
-  return `${power === 0 ? count : (count / 1024 ** power).toFixed(1)} ${units[power]}`;
+  let value = count;
+  let power = 0;
+  for (; power < units.length - 1 && Number(value.toFixed(1)) >= 1024; power++) value /= 1024;
+  return `${power === 0 ? count : value.toFixed(1)} ${units[power]}`;
 }
 
 export function seconds(count: number): string {
