@@ -60,7 +60,7 @@ export interface Service {
 /**
  * Starts the given roles in this process. `startUp` waits for stores that are unavailable, and
  * while the log moves to the other engine. Throws WrongLog if the database belongs to another log,
- * and EventStoreUnusable if the log is in the other engine.
+ * and EventStoreSettingsError if the log is in the other engine.
  */
 export async function startService(
   installation: Installation,
@@ -270,7 +270,7 @@ async function listen(
 }
 
 /**
- * Throws EventStoreUnusable if the tables follow the other engine, and WrongLog, which names every
+ * Throws EventStoreSettingsError if the tables follow the other engine, and WrongLog, which names every
  * consumer whose tables do not follow this log.
  */
 async function refuseWrongLog(installation: Installation): Promise<void> {

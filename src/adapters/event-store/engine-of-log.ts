@@ -1,5 +1,5 @@
 import type { Queryable, Transaction } from '../postgres/connect.ts';
-import { type Engine, EventStoreUnusable } from './port.ts';
+import { type Engine, EventStoreSettingsError } from './port.ts';
 
 const OTHER: Record<Engine, string> = {
   postgres:
@@ -34,15 +34,15 @@ export async function followedLog(
   return { logId, engine: followed?.logId === logId ? followed.engine : null };
 }
 
-/** Throws EventStoreUnusable if the tables follow a log in the other engine. */
+/** Throws EventStoreSettingsError if the tables follow a log in the other engine. */
 export function refuseEngine(followed: Engine, configured: Engine): void {
-  if (followed !== configured) throw new EventStoreUnusable(OTHER[followed]);
+  if (followed !== configured) throw new EventStoreSettingsError(OTHER[followed]);
 }
 
 /**
  * Compares the engine of a log with the one that the tables of this database follow. The first
- * engine that opens a log is that one. Throws EventStoreUnusable, which says what to do, if it is
- * another: it may lack the latest events, and it has other positions.
+ * engine that opens a log is that one. Throws EventStoreSettingsError, which says what to do, if it
+ * is another: it may lack the latest events, and it has other positions.
  */
 export async function requireEngine(sql: Queryable, logId: string, engine: Engine): Promise<void> {
   const [followed] = await sql<{ engine: Engine }[]>`

@@ -13,8 +13,8 @@ const STREAM = 'log';
  * copy under another engine. The first process that opens a log writes the id. `followed` returns
  * the log that the tables know, if any: then an empty log is not a new one.
  *
- * Throws the errors of the store, EventStoreUnusable if the tables follow the other engine, and
- * LogChanged if the first event was removed or changed. It has written nothing then.
+ * Throws the errors of the store, EventStoreSettingsError if the tables follow the other engine,
+ * and LogChanged if the first event was removed or changed. It has written nothing then.
  */
 export async function openLog(
   store: EventStore,

@@ -96,7 +96,10 @@ export class EventStoreUnusable extends Error {
   override readonly name: string = 'EventStoreUnusable';
 }
 
-/** The settings of the event store are wrong in themselves. The message holds no secret. */
+/**
+ * The settings of the event store are wrong, or name another engine than the one of the log. The
+ * message holds no secret.
+ */
 export class EventStoreSettingsError extends EventStoreUnusable {
   override readonly name = 'EventStoreSettingsError';
 }

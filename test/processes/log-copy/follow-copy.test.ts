@@ -1,6 +1,7 @@
 import pino from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
+import { EXIT } from '../../../src/cli/program/exit-codes.ts';
 import { registerWebhook } from '../../../src/commands/webhooks.ts';
 import { parseConfig } from '../../../src/config.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';
@@ -15,6 +16,7 @@ import {
   startFakeEventStoreDb,
 } from '../../support/event-store/fake/server.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { createCli } from '../../support/service/cli.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -78,6 +80,11 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
     await expect(reopen(before.environment)).rejects.toThrow(
       /not the one in Postgres\. Set EVENTSTORE_URL/,
     );
+    const cli = createCli(before.environment as Record<string, string>);
+    expect(await cli.run(['transfers', 'list'])).toMatchObject({
+      code: EXIT.invalid,
+      stderr: expect.stringContaining('Set EVENTSTORE_URL'),
+    });
     const old = await eventsDelivered(before);
     expect(old).toHaveLength(1);
 
