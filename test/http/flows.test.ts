@@ -237,6 +237,10 @@ describeWithPostgres('flows', () => {
     const before = (await ask('GET', `/${id}`)).body.updated_at;
     const again = await ask('PATCH', `/${id}`, { ready, trigger, after: null });
     expect(again.body.updated_at).toBe(before);
+    const metadata = { order: '4711' };
+    expect((await ask('PATCH', `/${id}`, { metadata })).body).toMatchObject({ metadata });
+    expect((await ask('PATCH', `/${id}`, { name: 'other' })).body).toMatchObject({ metadata });
+    expect((await ask('PATCH', `/${id}`, { metadata: null })).body.metadata).toEqual({});
     expect((await ask('PATCH', `/${id}`, {})).status).toBe(400);
     const paused = await ask('POST', `/${id}/pause`);
     expect(paused.body).toMatchObject({ status: 'paused', next_run_at: null });

@@ -166,7 +166,7 @@ export const flowRequest = z
       .describe('When a file may be taken. By default when it is unchanged for 30 s.'),
     trigger: trigger.default(null),
     priority: fields.priority.default('normal'),
-    metadata: fields.metadata.describe('Of each transfer.'),
+    metadata: fields.metadata.describe('Of each transfer. Null means none.'),
     after: afterRequest,
     enabled: z.boolean().default(true).describe('False to create the flow as paused.'),
     start: flowStart
@@ -196,7 +196,11 @@ export const flowChanges = z
     trigger: trigger.optional(),
     destination_uri: fields.destination_uri.optional(),
     priority: fields.priority.optional(),
-    metadata: metadata.optional().describe('Of each transfer.'),
+    metadata: metadata
+      .nullable()
+      .transform((value) => value ?? {})
+      .optional()
+      .describe('Of each transfer. Null means none.'),
     after: afterChange,
   })
   .refine((changes) => Object.keys(changes).length > 0, 'must change something')
