@@ -7,6 +7,14 @@ export function abortError(signal: AbortSignal, step: FileStep): FileError {
     : new FileError('connection_failed', step, 'Aborted', { cause: signal.reason });
 }
 
+/** Returns a signal that aborts with the error `timeout` after this time. */
+export function timeLimit(ms: number, step: FileStep): AbortSignal {
+  const limit = new AbortController();
+  const error = new FileError('timeout', step, `No answer within ${ms / 1000} s`);
+  setTimeout(() => limit.abort(error), ms).unref();
+  return limit.signal;
+}
+
 /** Settles as the promise does, or rejects with an `abortError` as soon as the signal aborts. */
 export function abortable<Result>(
   promise: Promise<Result>,

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { timeLimit } from '../../adapters/files/abort.ts';
 import * as answers from '../../contract/endpoints/answers.ts';
 import * as requests from '../../contract/endpoints/requests.ts';
 import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
@@ -42,7 +43,8 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         summary: 'Test an endpoint before it is saved',
         description:
           'The steps as they happen, one JSON document a line. A probe file is written, read ' +
-          'back and removed.',
+          'back and removed. A step without an answer fails with `timeout` after at most 30 s, one ' +
+          'with the probe file after 60 s.',
         tags: ['Administration'],
         querystring: noQuery,
         body: requests.endpointRequest,
@@ -68,7 +70,8 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
           'The steps as they happen, one JSON document a line. The test writes a probe file, ' +
           'reads it back and removes it. With a body, it tests the endpoint as PUT would ' +
           'configure it, which needs the scope `admin`. Without one, the result counts as a probe: ' +
-          '`health` shows it.',
+          '`health` shows it. A step without an answer fails with `timeout` after at most 30 s, ' +
+          'one with the probe file after 60 s.',
         tags: ['Administration'],
         params: requests.endpointParams,
         querystring: noQuery,
@@ -126,7 +129,7 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run({ commands, cause }) {
-            const signal = AbortSignal.timeout(REMOTE_LIMIT_MS);
+            const signal = timeLimit(REMOTE_LIMIT_MS, 'connect');
             const accepted = await acceptShownHostKey(
               commands,
               found,
@@ -161,7 +164,7 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         const { path } = request.query;
         const left = new AbortController();
         reply.raw.once('close', () => left.abort());
-        const signal = AbortSignal.any([left.signal, AbortSignal.timeout(REMOTE_LIMIT_MS)]);
+        const signal = AbortSignal.any([left.signal, timeLimit(REMOTE_LIMIT_MS, 'open')]);
         const entries = await listFolder(vault, await usableEndpoint(deps, request), path, signal);
         return {
           path,

@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises';
+import { abortable } from '../../adapters/files/abort.ts';
 import {
   type FileEndpoint,
   type FileEntry,
@@ -38,10 +39,12 @@ interface TestedEndpoint {
 /**
  * Tests everything that a transfer needs of an endpoint, step by step, and stops at the first
  * failed step. Writes a probe file below the base path, reads it back and removes it. Never throws.
+ * `limitMs` replaces the time limit of each step.
  */
 export async function testEndpoint(
   { settings, endpoint }: TestedEndpoint,
   onStep: (result: StepResult) => void,
+  limitMs?: number,
 ): Promise<EndpointTest> {
   const examination: EndpointTest = {
     ok: false,
@@ -53,15 +56,16 @@ export async function testEndpoint(
   };
 
   const via = viaOf(settings);
-  const step = createStep(settings, (result) => {
+  const record = (result: StepResult) => {
     examination.steps.push(result);
     onStep(result);
-  });
+  };
+  const step = createStep(settings, record, limitMs);
 
   try {
     await step(
       'resolve',
-      () => addressesOf(via?.host ?? hostOf(settings)),
+      (signal) => addressesOf(via?.host ?? hostOf(settings), signal),
       (addresses) => addresses.join(', '),
     );
     if (via) {
@@ -109,14 +113,13 @@ export function observationOf(endpointId: string, test: EndpointTest): Observati
   };
 }
 
-async function addressesOf(host: string): Promise<string[]> {
+async function addressesOf(host: string, signal: AbortSignal): Promise<string[]> {
+  const lookedUp = lookup(host.replace(/^\[|\]$/g, ''), { all: true });
   try {
-    return (await lookup(host.replace(/^\[|\]$/g, ''), { all: true })).map(
-      ({ address }) => address,
-    );
+    return (await abortable(lookedUp, signal, 'connect')).map(({ address }) => address);
   } catch (error) {
     throw new FileError(
-      'connection_failed',
+      error instanceof FileError ? error.code : 'connection_failed',
       'connect',
       `Cannot resolve ${host}: ${explainError(error)}`,
       { cause: error },

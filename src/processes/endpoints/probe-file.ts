@@ -44,7 +44,7 @@ export async function testWithProbeFile(
     file = await step(
       'write',
       async (signal) => {
-        signal.addEventListener('abort', () => aborted.abort());
+        signal.addEventListener('abort', () => aborted.abort(signal.reason));
         const options = {
           transferId,
           claimId: newId('clm'),

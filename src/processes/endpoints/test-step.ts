@@ -1,10 +1,9 @@
+import { timeLimit } from '../../adapters/files/abort.ts';
 import { OtherService } from '../../adapters/files/http/other-service.ts';
-import { FileError } from '../../adapters/files/port.ts';
+import { FileError, type FileStep } from '../../adapters/files/port.ts';
 import { hasFolders } from '../../domain/endpoints/endpoint.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfers/errors.ts';
-
-const STEP_LIMIT_MS = 60_000;
 
 export type EndpointTestStep =
   | 'resolve'
@@ -16,6 +15,19 @@ export type EndpointTestStep =
   | 'rename'
   | 'read'
   | 'remove';
+
+/** Where each step fails, and within which time. The probe file may need longer on a slow line. */
+const STEPS: Record<EndpointTestStep, { at: FileStep; limitMs: number }> = {
+  resolve: { at: 'connect', limitMs: 30_000 },
+  via: { at: 'connect', limitMs: 30_000 },
+  connect: { at: 'connect', limitMs: 30_000 },
+  sign_in: { at: 'sign_in', limitMs: 30_000 },
+  list: { at: 'open', limitMs: 30_000 },
+  write: { at: 'transfer', limitMs: 60_000 },
+  rename: { at: 'commit', limitMs: 60_000 },
+  read: { at: 'transfer', limitMs: 60_000 },
+  remove: { at: 'commit', limitMs: 60_000 },
+};
 
 export type StepResult = { step: EndpointTestStep; ms: number } & (
   | { ok: true; detail: string }
@@ -29,13 +41,21 @@ export type Step = <T>(
   describe: (result: T) => string,
 ) => Promise<T>;
 
-/** Creates the function that runs the steps of a test. `record` gets each result. */
-export function createStep(settings: EndpointSettings, record: (result: StepResult) => void): Step {
+/**
+ * Creates the function that runs the steps of a test. `record` gets each result. `limitMs` replaces
+ * the time limit of each step.
+ */
+export function createStep(
+  settings: EndpointSettings,
+  record: (result: StepResult) => void,
+  limitMs?: number,
+): Step {
   return async (step, work, describe) => {
     const began = performance.now();
+    const { at, limitMs: ownLimitMs } = STEPS[step];
     const ms = () => Math.round(performance.now() - began);
     try {
-      const result = await work(AbortSignal.timeout(STEP_LIMIT_MS));
+      const result = await work(timeLimit(limitMs ?? ownLimitMs, at));
       record({ step, ms: ms(), ok: true, detail: describe(result) });
       return result;
     } catch (error) {
