@@ -104,11 +104,15 @@ export function restoreConnectivity(
   );
 }
 
-/** Removes an endpoint. Throws `endpoint_in_use`, with their ids, while open transfers use it. */
+/**
+ * Removes an endpoint. Throws `endpoint_in_use`, with their ids, while open transfers use it, and
+ * `precondition_failed` if `onlyAt` lacks the revision of the endpoint.
+ */
 export async function removeEndpoint(
   deps: CommandDeps,
   endpointId: string,
   cause: Cause,
+  onlyAt?: readonly number[],
 ): Promise<void> {
   const open = await deps.openTransfersOf(endpointId);
   if (open.length > 0) {
@@ -125,6 +129,7 @@ export async function removeEndpoint(
     streamName('endpoint', endpointId),
     { type: 'remove' },
     cause,
+    { onlyAt },
   );
   await deps.waitFor('catalog', position);
 }

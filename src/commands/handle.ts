@@ -56,6 +56,11 @@ export interface HandleOptions<State> {
    * Then nothing is appended. For commands that a decider cannot recognize as repeated.
    */
   unless?: (event: StoredEvent) => boolean;
+  /**
+   * The revisions at which the command may be carried out; any if undefined. At another one,
+   * `handle` throws `precondition_failed`.
+   */
+  onlyAt?: readonly number[] | undefined;
 }
 
 /**
@@ -74,8 +79,9 @@ export async function handle<State, Command, E extends Event>(
   cause: Cause,
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
-  const { unless } = options;
-  const remembered = options.known || unless ? null : takeRemembered<State>(store, stream);
+  const { unless, onlyAt } = options;
+  const remembered =
+    options.known || unless || onlyAt ? null : takeRemembered<State>(store, stream);
   for (let attempt = 1; ; attempt++) {
     const known: HandleOptions<State>['known'] | null =
       attempt === 1 ? (options.known ?? remembered) : null;
@@ -86,6 +92,12 @@ export async function handle<State, Command, E extends Event>(
     if (before.revision >= 0 && before.last === null)
       throw new EventStoreUnavailable(
         `The event store answered without revision ${before.revision} of ${stream}, which exists`,
+      );
+    if (onlyAt && !onlyAt.includes(before.revision))
+      throw new DomainError(
+        'precondition_failed',
+        `${parseStream(stream).id} has changed and is at revision ${before.revision} now. Read it ` +
+          'again, and repeat the request if your change still holds',
       );
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);

@@ -60,18 +60,20 @@ export function createEndpoint(
 /**
  * Replaces the definition of an endpoint, and its credentials if the request has any. Throws
  * `not_found`. Throws `validation_failed` for another name, and if the stored credentials would go
- * to another server.
+ * to another server. Throws `precondition_failed` if `onlyAt` lacks the revision of the endpoint.
  */
 export function updateEndpoint(
   deps: CommandDeps,
   endpointId: string,
   request: EndpointUpdate,
   cause: Cause,
+  onlyAt?: readonly number[],
 ): Promise<SavedEndpoint> {
   return holdingName(deps, request.name, async (assertHeld) => {
     const { state: existing } = await loadEndpoint(deps, endpointId);
     if (existing.status !== 'configured') throw notFound('endpoint');
-    if (existing.name === request.name) return update(deps, endpointId, request, cause, assertHeld);
+    if (existing.name === request.name)
+      return update(deps, endpointId, request, cause, assertHeld, onlyAt);
     throw fieldError(
       'name',
       `must stay ${existing.name}: transfers name the endpoint by it. Configure a new one instead`,
@@ -163,6 +165,7 @@ async function update(
   request: EndpointUpdate,
   cause: Cause,
   assertHeld: () => void,
+  onlyAt?: readonly number[],
 ): Promise<SavedEndpoint> {
   const definition = definitionOf(request);
   const credentials = hasCredentials(request) ? await sealed(deps, request) : null;
@@ -173,6 +176,7 @@ async function update(
     streamName('endpoint', endpointId),
     { type: 'update', definition, credentials },
     cause,
+    { onlyAt },
   );
   return shownInCatalog(deps, handled, false);
 }

@@ -52,6 +52,7 @@ export const PROBLEMS: Record<ProblemCode, { status: number; title: string }> = 
   limit_reached: { status: 409, title: 'The account has reached a limit' },
   endpoint_in_use: { status: 409, title: 'The endpoint is in use' },
   webhook_disabled: { status: 409, title: 'The webhook is disabled' },
+  precondition_failed: { status: 412, title: 'The resource has changed' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: {
     status: 415,

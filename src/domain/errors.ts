@@ -30,6 +30,7 @@ export type DomainErrorCode =
   | 'limit_reached'
   | 'endpoint_in_use'
   | 'webhook_disabled'
+  | 'precondition_failed'
   | 'payload_too_large'
   | 'unsupported_media_type'
   | 'rate_limited'

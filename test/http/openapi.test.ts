@@ -228,12 +228,19 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
   'post /v1/endpoints': { ...WITH_KEY, ...BODY, ...ONCE, 400: [...BODY[400], 'invalid_parameter'] },
   'post /v1/endpoints/test': { ...WITH_KEY, ...BODY },
   'get /v1/endpoints/{endpoint_id}': { ...WITH_KEY, 400: ['unknown_field'], 404: ['not_found'] },
-  'put /v1/endpoints/{endpoint_id}': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
+  'put /v1/endpoints/{endpoint_id}': {
+    ...WITH_KEY,
+    ...BODY,
+    400: [...BODY[400], 'invalid_parameter'],
+    404: ['not_found'],
+    412: ['precondition_failed'],
+  },
   'delete /v1/endpoints/{endpoint_id}': {
     ...WITH_KEY,
-    400: ['unknown_field'],
+    400: ['unknown_field', 'invalid_parameter'],
     404: ['not_found'],
     409: ['endpoint_in_use'],
+    412: ['precondition_failed'],
   },
   'post /v1/endpoints/{endpoint_id}/test': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
   'post /v1/endpoints/{endpoint_id}/accept-host-key': {

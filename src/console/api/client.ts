@@ -23,7 +23,7 @@ export class RequestFailed extends Error {
   }
 }
 
-type Input<O> = Omit<O, 'answer'> & Pick<AnyInput, 'signal' | 'idempotencyKey'>;
+type Input<O> = Omit<O, 'answer'> & Pick<AnyInput, 'signal' | 'idempotencyKey' | 'revision'>;
 type Answer<O> = O extends { answer: infer A } ? A : never;
 /** An operation without required input takes its name alone. */
 type Arguments<O> =
@@ -34,6 +34,8 @@ interface AnyInput {
   query?: Record<string, string | number | boolean | undefined>;
   body?: unknown;
   signal?: AbortSignal;
+  /** The revision that the request changes. If there is a newer one, the service rejects it. */
+  revision?: number;
   /** The service carries out a request once, however often it comes with this key. */
   idempotencyKey?: string;
 }
@@ -145,7 +147,7 @@ export function newIdempotencyKey(): string {
 
 async function send(
   name: string,
-  { path, query, body, signal, idempotencyKey }: AnyInput = {},
+  { path, query, body, signal, idempotencyKey, revision }: AnyInput = {},
   headers: Record<string, string> = {},
 ): Promise<Response> {
   const [method = '', template = ''] = name.split(' ');
@@ -157,6 +159,7 @@ async function send(
       ...headers,
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+      ...(revision !== undefined && { 'if-match': `"${revision}"` }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(signal && { signal }),

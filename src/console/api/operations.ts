@@ -694,7 +694,7 @@ export type FlowChanges = {
   trigger?: FlowTriggerRequest | null;
   destination_uri?: string;
   priority?: Priority;
-  metadata?: Record<string, string>;
+  metadata?: Record<string, string> | null;
   after?: AfterRequest | null;
 };
 
@@ -1173,7 +1173,7 @@ export type Problem = {
   current_status?: string;
 };
 
-export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "batch_not_retryable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "receipt_not_ready" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
+export type ProblemCode = "validation_failed" | "invalid_json" | "invalid_parameter" | "unknown_field" | "endpoint_not_configured" | "credentials_in_uri" | "malformed_request" | "api_key_missing" | "api_key_malformed" | "api_key_invalid" | "api_key_expired" | "api_key_revoked" | "api_key_id_used" | "session_ended" | "insufficient_scope" | "cross_site_request" | "not_found" | "method_not_allowed" | "request_timeout" | "batch_not_cancellable" | "batch_not_retryable" | "transfer_not_cancellable" | "transfer_not_retryable" | "priority_not_changeable" | "receipt_not_ready" | "idempotency_in_progress" | "limit_reached" | "endpoint_in_use" | "webhook_disabled" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "idempotency_key_reused" | "rate_limited" | "headers_too_large" | "internal_error" | "endpoint_failed" | "unavailable";
 
 export type Projection = {
   name: string;

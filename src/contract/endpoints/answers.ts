@@ -60,7 +60,9 @@ const standing = z.strictObject({
   paused: z.boolean().describe('No new transfers start on it.'),
   unreachable_since: timestamp.nullable().describe('Set while the endpoint cannot be reached.'),
   health: health.nullable().describe('Null if the endpoint was not probed or used yet.'),
-  revision: z.int().describe('Increases with every change.'),
+  revision: z
+    .int()
+    .describe('Increases with every change, also of connectivity. In quotation marks, the `ETag`.'),
   configured_at: timestamp,
 });
 

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Handled } from '../../commands/handle.ts';
 import type * as answers from '../../contract/endpoints/answers.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';
@@ -30,6 +30,17 @@ export async function shownEndpoint(
 ): Promise<answers.Endpoint> {
   const health = await endpointConnectivity(sql);
   return toEndpoint({ ...state, revision }, health.get(state.endpoint_id), accountLimit(request));
+}
+
+/** Sends an endpoint. Its ETag is its revision. */
+export async function sendEndpoint(
+  deps: Pick<OperatorRoutesDeps, 'sql'>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  found: Pick<Handled<Endpoint>, 'state' | 'revision'>,
+): Promise<FastifyReply> {
+  const body = await shownEndpoint(deps, request, found);
+  return reply.header('etag', `"${found.revision}"`).send(body);
 }
 
 /** `account` is null for a client that may use every endpoint. */

@@ -7,14 +7,16 @@ import { causeOf } from '../auth/authenticate.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
+  ifMatchHeaders,
   noQuery,
   nothing,
   responses,
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
+import { readIfMatch } from '../requests/if-match.ts';
 import type { OperatorRoutesDeps } from '../route-deps.ts';
-import { shownEndpoint, usableEndpoint } from './answers.ts';
+import { sendEndpoint, shownEndpoint, usableEndpoint } from './answers.ts';
 
 /** Routes that change, pause, resume and remove an endpoint. None of them connects to a server. */
 export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
@@ -33,20 +35,28 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
           'for the same host and port.',
         tags: ['Administration'],
         params: requests.endpointParams,
+        headers: ifMatchHeaders,
         querystring: noQuery,
         body: requests.endpointUpdate,
         response: responses({ 200: ['The endpoint is changed', answers.endpoint] }, [
           ...WITH_BODY,
+          'invalid_parameter',
           'not_found',
+          'precondition_failed',
         ]),
       },
-      async handler(request): Promise<answers.Endpoint> {
+      async handler(request, reply) {
+        const onlyAt = readIfMatch(request);
         const { endpoint_id } = await usableEndpoint(deps, request);
-        return shownEndpoint(
-          deps,
-          request,
-          await updateEndpoint(deps.commands, endpoint_id, request.body, causeOf(request)),
+        const cause = causeOf(request);
+        const updated = await updateEndpoint(
+          deps.commands,
+          endpoint_id,
+          request.body,
+          cause,
+          onlyAt,
         );
+        return sendEndpoint(deps, request, reply, updated);
       },
     });
 
@@ -59,16 +69,20 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         summary: 'Remove an endpoint that no open transfer uses',
         tags: ['Administration'],
         params: requests.endpointParams,
+        headers: ifMatchHeaders,
         querystring: noQuery,
         response: responses({ 204: ['The endpoint is removed', nothing] }, [
           'unknown_field',
+          'invalid_parameter',
           'not_found',
           'endpoint_in_use',
+          'precondition_failed',
         ]),
       },
       async handler(request, reply) {
+        const onlyAt = readIfMatch(request);
         const { endpoint_id } = await usableEndpoint(deps, request);
-        await removeEndpoint(deps.commands, endpoint_id, causeOf(request));
+        await removeEndpoint(deps.commands, endpoint_id, causeOf(request), onlyAt);
         return reply.code(204).send();
       },
     });

@@ -16,7 +16,7 @@ import {
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
 import type { OperatorRoutesDeps } from '../route-deps.ts';
-import { mayUse, shownEndpoint, usableEndpoint } from './answers.ts';
+import { mayUse, sendEndpoint, shownEndpoint, usableEndpoint } from './answers.ts';
 
 /** Routes that configure and show endpoints. None of them connects to a server. */
 export function endpointRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod {
@@ -96,9 +96,9 @@ export function endpointRoutes(deps: OperatorRoutesDeps): FastifyPluginAsyncZod 
           'not_found',
         ]),
       },
-      async handler(request): Promise<answers.Endpoint> {
+      async handler(request, reply) {
         const state = await usableEndpoint(deps, request);
-        return shownEndpoint(deps, request, { state, revision: state.revision });
+        return sendEndpoint(deps, request, reply, { state, revision: state.revision });
       },
     });
   };

@@ -98,6 +98,18 @@ function examplesOf(codes: ProblemCode[]): Record<string, { value: Problem }> {
   );
 }
 
+// For the documentation only: `readIfMatch` reads it.
+export const ifMatchHeaders = z.looseObject({
+  'If-Match': z
+    .string()
+    .optional()
+    .describe(
+      'The `ETag` that you have read: the `revision` in quotation marks. If another request has ' +
+        'changed the endpoint since, or its connectivity has, the answer is 412.',
+    )
+    .meta({ examples: ['"7"'] }),
+});
+
 // For the documentation only. Headers reach the validator in lower case, and `idempotent` reads
 // this one itself.
 export const idempotencyHeaders = z.looseObject({

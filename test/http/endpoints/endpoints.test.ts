@@ -117,6 +117,37 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await ask('PUT', `/${created.id}`, { json })).toMatchObject({ status: 404 });
   });
 
+  test('are changed only at the revision that If-Match names', async () => {
+    const { id } = await create({ name: 'agreed' });
+    const { headers } = await ask('GET', `/${id}`);
+    expect(headers.get('etag')).toBe('"0"');
+    const send = (method: string, ifMatch: string, host = 'files.example.com') =>
+      ask(method, `/${id}`, {
+        headers: { 'If-Match': ifMatch },
+        ...(method === 'PUT' && { json: { ...SFTP, name: 'agreed', host } }),
+      });
+    const first = await send('PUT', '"0"', 'one.example.com');
+    expect(first).toMatchObject({ status: 200, body: { host: 'one.example.com' } });
+    const etag = first.headers.get('etag') as string;
+    expect(etag).toBe(`"${first.body.revision}"`);
+    for (const method of ['PUT', 'DELETE'])
+      for (const stale of ['"0"', `W/${etag}`, '"other"', '"0", "100"'])
+        expect(await send(method, stale, 'two.example.com'), stale).toMatchObject({
+          status: 412,
+          body: { code: 'precondition_failed', detail: expect.stringContaining('revision') },
+        });
+    for (const wrong of ['7', '', '"7', '"7" "8"', '*, "7"'])
+      expect(await send('PUT', wrong), wrong).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_parameter', errors: [{ field: 'If-Match' }] },
+      });
+    expect((await ask('GET', `/${id}`)).body.host).toBe('one.example.com');
+    expect(await send('PUT', `"0", ${etag}`)).toMatchObject({ status: 200 });
+    expect(await send('PUT', '*')).toMatchObject({ status: 200 });
+    expect(await send('DELETE', '*')).toMatchObject({ status: 204 });
+    expect(await send('PUT', '*')).toMatchObject({ status: 404 });
+  });
+
   test.each([
     [
       'ftps',

@@ -185,6 +185,7 @@ function save(endpoint: Endpoint | null, body: unknown): Promise<Endpoint> {
   return call('PUT /v1/endpoints/{endpoint_id}', {
     path: { endpoint_id: endpoint.id },
     body: body as EndpointUpdate,
+    revision: endpoint.revision,
   });
 }
 
