@@ -219,6 +219,18 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.content()).not.toContain('a new password');
   });
 
+  test('are not overwritten by a form that is older than another change', async () => {
+    const request = { name: 'shared', protocol: 'sftp', host: 'shared.invalid', password: 'p' };
+    const id = await configureEndpoint(console.installation, { ...request, username: 'first' });
+    const page = await console.visitSignedIn(`${LIST}/${id}/edit`);
+    await page.getByLabel('User name').fill('mine');
+    await configureEndpoint(console.installation, { ...request, username: 'theirs' });
+    await save(page).click();
+    await page.getByText('has changed').waitFor();
+    console.pardon(412);
+    expect(await saved('shared')).toMatchObject({ settings: { username: 'theirs' } });
+  });
+
   test('have a limit of their bandwidth with windows, which other changes keep', LONG, async () => {
     const id = await configureEndpoint(console.installation, {
       name: 'narrow',
