@@ -7,7 +7,8 @@
  *
  * What can go wrong:
  *
- * - The answer to an append is lost. The call is repeated, for up to 10 s (`retry.ts`).
+ * - The answer to an append is lost. The call is repeated, for up to 10 s (`retry.ts`), or for
+ *   less if the call before it got no answer (`Left`).
  *   `log.append` returns the first result for the same ids at the same revisions, so a repetition
  *   is safe.
  * - Postgres rejects one append of a call, or a row beside it. The appends are then made one by
@@ -20,7 +21,7 @@
  * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
  *   The log is closed, and `log.append` refuses.
  */
-import { createBatcher } from '../../../concurrency/batcher.ts';
+import { createBatcher, type Left } from '../../../concurrency/batcher.ts';
 import { canonicalJson } from '../../../domain/events/canonical-json.ts';
 import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
@@ -35,7 +36,7 @@ import {
   type ExpectedRevision,
   RevisionConflict,
 } from '../port.ts';
-import { retryWhileUnavailable } from './retry.ts';
+import { RETRY_FOR_MS, retryWhileUnavailable } from './retry.ts';
 import { type Row, toEvent } from './rows.ts';
 import type { Subscriptions } from './subscribe.ts';
 
@@ -117,19 +118,19 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
     return append(stream, expected, events, { beside });
   }
 
-  async function appendAll(appends: Append[]): Promise<Outcome[]> {
+  async function appendAll(appends: Append[], left: Left): Promise<Outcome[]> {
     const outcomes = new Map<Append, Outcome>();
     for (const group of groupsOf(appends)) {
-      const results = await appendGroup(group);
+      const results = await appendGroup(group, left);
       for (const [i, member] of group.entries()) outcomes.set(member, results[i] as Outcome);
     }
     return appends.map((member) => outcomes.get(member) as Outcome);
   }
 
   /** Throws EventStoreUnavailable for the whole group. */
-  async function appendGroup(group: Append[]): Promise<Outcome[]> {
+  async function appendGroup(group: Append[], left: Left): Promise<Outcome[]> {
     try {
-      const verdicts = await callAppend(group);
+      const verdicts = await callAppend(group, left);
       full = null;
       return verdicts;
     } catch (error) {
@@ -138,12 +139,12 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
       if (group.length === 1) return [{ error }];
       // One append that Postgres rejects must not fail the others.
       const outcomes: Outcome[] = [];
-      for (const member of group) outcomes.push(...(await appendGroup([member])));
+      for (const member of group) outcomes.push(...(await appendGroup([member], left)));
       return outcomes;
     }
   }
 
-  async function callAppend(group: Append[]): Promise<Verdict[]> {
+  async function callAppend(group: Append[], left: Left): Promise<Verdict[]> {
     const rows = group.flatMap(({ events }, i) =>
       events.map((event, n) => toRow(event, i + 1, n + 1)),
     );
@@ -176,7 +177,7 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
                 select * from ${call} with ordinality as a(revision, position, appended, nr)
               ) ${writesOf(sql, besides)}
               select revision, position, appended from appended order by nr`;
-      }).catch(refusedIfClosed);
+      }, left(RETRY_FOR_MS)).catch(refusedIfClosed);
       subscriptions.add(() => appendedEvents(group, verdicts, rows, prefix));
       return verdicts;
     });

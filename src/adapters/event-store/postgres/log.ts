@@ -10,13 +10,13 @@
  *
  * All of it relies on the head lock, and on a driver that rejects every query of a lost connection.
  */
-import { createBatcher } from '../../../concurrency/batcher.ts';
+import { createBatcher, type Left } from '../../../concurrency/batcher.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Sql } from '../../postgres/connect.ts';
 import type { EventStore } from '../port.ts';
 import { createAppend } from './append.ts';
 import { countRemoved, findPositionFaults } from './positions.ts';
-import { retryWhileUnavailable } from './retry.ts';
+import { RETRY_FOR_MS, retryWhileUnavailable } from './retry.ts';
 import { type StoredRow, toAnyEvent, toEvent } from './rows.ts';
 import { createSubscriptions } from './subscribe.ts';
 
@@ -49,6 +49,7 @@ export function createPostgresLog({
 
   async function readStreams(
     reads: { stream: string; from: number; limit: number }[],
+    left: Left,
   ): Promise<StoredEvent[][]> {
     const rows = await retryWhileUnavailable(
       () => sql<(StoredRow & { read: bigint })[]>`
@@ -61,6 +62,7 @@ export function createPostgresLog({
           cross join lateral (
             select * from log.events where stream = r.stream and revision >= r.first and revision < r.beyond) e
          order by r.read, e.revision`,
+      left(RETRY_FOR_MS),
     );
     const toStored = keepsUnreadable ? toAnyEvent : toEvent;
     const found: StoredEvent[][] = reads.map(() => []);

@@ -7,7 +7,8 @@ import { EventStoreFull, EventStoreUnavailable } from '../port.ts';
  * notice that the other end of a connection has vanished. A slow first call may still answer.
  */
 const ANSWER_WITHIN_MS = 5_000;
-const RETRY_FOR_MS = 10_000;
+/** For how long calls are repeated. */
+export const RETRY_FOR_MS = 10_000;
 /** SQLSTATE of a disk without room. Postgres has answered, and time alone gives it no room. */
 const DISK_FULL = '53100';
 
@@ -15,15 +16,18 @@ const DISK_FULL = '53100';
  * Repeats a call that is safe to repeat until Postgres answers. Throws EventStoreUnavailable if it
  * does not answer in time, and EventStoreFull at once if its disk has no room.
  */
-export async function retryWhileUnavailable<T>(call: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + RETRY_FOR_MS;
+export async function retryWhileUnavailable<T>(
+  call: () => Promise<T>,
+  forMs = RETRY_FOR_MS,
+): Promise<T> {
+  const deadline = performance.now() + forMs;
   const { promise: answered, resolve: answer } = Promise.withResolvers<T>();
   for (let pause = 50; ; pause = Math.min(pause * 2, 1_000)) {
     try {
       const attempt = call();
       attempt.then(answer, () => undefined);
       return await withTimeout(
-        ANSWER_WITHIN_MS,
+        Math.min(ANSWER_WITHIN_MS, forMs),
         Promise.race([answered, attempt]),
         EventStoreUnavailable,
       );
