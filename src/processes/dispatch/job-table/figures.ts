@@ -81,13 +81,13 @@ export function jobTotals(sql: Queryable) {
  * before a new transfer.
  */
 export function jobsAhead(sql: Queryable) {
-  const before = (priority: Priority) =>
-    sql`count(*) filter (
-      where due and rank <= now() + ${PRIORITY_OFFSET_MS[priority]} * interval '1 millisecond')`;
+  const before = PRIORITIES.map(
+    (priority) => sql`${priority}::text, count(*) filter (
+      where due and rank <= now() + ${PRIORITY_OFFSET_MS[priority]} * interval '1 millisecond')`,
+  );
   return sql`
     select count(*)::float8 as queued,
-           jsonb_build_object('high', ${before('high')}, 'normal', ${before('normal')},
-                              'low', ${before('low')}) as ahead
+           jsonb_build_object(${before.reduce((list, pair) => sql`${list}, ${pair}`)}) as ahead
       from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
              where status <> 'in_progress' limit ${MAX_COUNTED}) waiting`;
 }
