@@ -92,7 +92,12 @@ export async function runConsumer(
     const stop = AbortSignal.any([signal, lock, restart.signal]);
     // Reported at once: the open transaction may wait another minute for its answer.
     const onLoss = () => {
-      if (!signal.aborted) report({ state: 'failed', error: publicReason(lock.reason) });
+      if (signal.aborted) return;
+      deps.logger.warn(
+        { consumer: consumer.name, reason: (lock.reason as Error).message },
+        'a consumer of the log has lost its lock; another process may run it now',
+      );
+      report({ state: 'failed', error: publicReason(lock.reason) });
     };
     lock.addEventListener('abort', onLoss, { once: true });
     try {
