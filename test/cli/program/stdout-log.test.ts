@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test, vi } from 'vitest';
 import { EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
@@ -74,6 +75,50 @@ test('a process waits at its end until stdout has taken the last line', async ()
   });
   await once(writer, 'close');
   expect(output.trim().split('\n')).toHaveLength(lines);
+});
+
+test('a line after a pause and a warning are written at once, other lines together', async () => {
+  const program = `
+    import { stdoutLog } from ${JSON.stringify(LOG)};
+    const { logger } = stdoutLog('info');
+    const turn = () => new Promise(setImmediate);
+    const written = [];
+    const line = async (level, name) => {
+      logger[level](name);
+      await turn();
+      await turn();
+      if (process.stdout.writableLength === 0) written.push(name);
+    };
+    let ms = 0;
+    performance.now = () => ms;
+    const waiting = [];
+    globalThis.setTimeout = (callback) => void waiting.push(callback);
+    await line('info', 'first');
+    await line('info', 'second');
+    await line('warn', 'warning');
+    await line('info', 'third');
+    ms = 60;
+    await line('info', 'after a pause');
+    await line('info', 'last');
+    for (const callback of waiting) callback();
+    process.stderr.write(JSON.stringify(written));
+  `;
+  writer = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [output, written] = await Promise.all(
+    [writer.stdout, writer.stderr].map((stream) => text(stream as Readable)),
+  );
+  expect(JSON.parse(written as string)).toEqual(['first', 'warning', 'after a pause']);
+  const lines = (output as string).trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line).msg)).toEqual([
+    'first',
+    'second',
+    'warning',
+    'third',
+    'after a pause',
+    'last',
+  ]);
 });
 
 test.each([
