@@ -1,6 +1,7 @@
 import { type Batch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
+import { RETENTION } from '../domain/events/streams.ts';
 import { readAhead } from './read-ahead.ts';
 
 /** Events of one stream that are in memory at once. One of `log-retention` may have 300 KB. */
@@ -18,17 +19,37 @@ export interface LogSlice {
   batchSize?: number;
 }
 
-/** As `readLog`, from a position of a client. Throws `invalid_parameter` for an unknown one. */
+/**
+ * As `readLog`, for a client that may read slowly. If transfers leave the log meanwhile, the read
+ * goes on up to the records that name them. Without these, it would look as if somebody had removed
+ * events. Throws `invalid_parameter` for an unknown position.
+ */
 export async function* readLogFrom(
   store: EventStore,
-  slice: LogSlice,
+  { from, until, ...slice }: LogSlice & { until: bigint | null },
 ): AsyncGenerator<Batch, void, void> {
   try {
-    yield* readLog(store, slice);
+    yield* readLog(store, { ...slice, from, until });
   } catch (error) {
     if (!(error instanceof PositionUnknown)) throw error;
     throw fieldError('from', 'must be the position of an event of the log', 'invalid_parameter');
   }
+  if (until === null || slice.stream !== undefined || slice.signal?.aborted) return;
+  const record = await lastAfter(store, RETENTION, until);
+  if (record !== null) yield* readLogFrom(store, { ...slice, from: until, until: record });
+}
+
+/** Returns the position of the last event of a stream, if it is after another position. */
+async function lastAfter(
+  store: EventStore,
+  stream: string,
+  position: bigint,
+): Promise<bigint | null> {
+  let last: bigint | null = null;
+  const first = await revisionAfter(store, stream, position);
+  for await (const events of pagesOf(store, stream, first, READ_AT_ONCE))
+    last = events.at(-1)?.position ?? last;
+  return last;
 }
 
 /** Yields the stored events after a position, up to another. Throws PositionUnknown. */

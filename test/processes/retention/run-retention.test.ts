@@ -35,7 +35,7 @@ import { lockOf } from '../../../src/projections/consumer.ts';
 import { listSigningKeys } from '../../../src/projections/proof/queries.ts';
 import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
 import { consistencyProof } from '../../../src/projections/proof/tiles.ts';
-import { readLog } from '../../../src/projections/read-log.ts';
+import { readLog, readLogFrom } from '../../../src/projections/read-log.ts';
 import { PROJECTIONS } from '../../../src/projections/read-models.ts';
 import { verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { startService } from '../../../src/service.ts';
@@ -493,6 +493,27 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await finishInterrupted(installation);
     expect(await installation.store.read(`transfer-${transfer.transfer_id}`)).toEqual([]);
     expect((await verify([before], { resume: saved })).faults).toEqual([]);
+  });
+
+  it('leaves its records in an export that began before', async () => {
+    const { store } = installation;
+    const [transfer] = (await submitEnded(['slow'])) as [RemovedTransfer];
+    const before = await eventsIn();
+    const until = await store.head();
+    const exported: StoredEvent[] = [];
+    for await (const { events } of readLogFrom(store, { from: null, until, batchSize: 1 })) {
+      exported.push(...events);
+      if (exported.length !== 1) continue;
+      await record([transfer]);
+      await catchUp();
+      await finishInterrupted(installation);
+    }
+    const missing = before.filter(({ id }) => !exported.some((event) => event.id === id));
+    expect(missing.map(({ stream }) => stream)).toContain(`transfer-${transfer.transfer_id}`);
+    const named = retentionRecords(exported).flatMap(({ data }) =>
+      data.transfers.flatMap(({ events }) => events.map(({ id }) => id)),
+    );
+    expect(named).toEqual(expect.arrayContaining(missing.map(({ id }) => id)));
   });
 
   it('lets nothing else leave the log', async () => {
