@@ -1,13 +1,19 @@
+import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
-import { openLog } from './adapters/event-store/log-id.ts';
+import { noLog, openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { createLocks, type Locks } from './adapters/postgres/locks.ts';
-import { MigrationError, migrate, requireRestored } from './adapters/postgres/migrate.ts';
+import {
+  isMigrated,
+  MigrationError,
+  migrate,
+  requireRestored,
+} from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionTo } from './adapters/webhooks/url.ts';
@@ -74,7 +80,8 @@ export interface Installation {
 export interface OpenOptions {
   /**
    * True for a reader that finds out what was changed. It also opens a log without its first event
-   * or without the triggers that protect it, and must write nothing into one.
+   * or without the triggers that protect it, and must write nothing into one. It begins no log: a
+   * new one would be consistent, and an interrupted restore could not be repeated.
    */
   opensChangedLog?: boolean;
 }
@@ -82,8 +89,8 @@ export interface OpenOptions {
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
  * the vault and the log. Throws EmbeddedPostgresError, DatabaseUrlError, MigrationError,
- * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, LogChanged, or the driver's error if
- * Postgres is unreachable.
+ * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, LogChanged, `not_found` for a reader
+ * that finds no log, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(
   config: Config,
@@ -94,7 +101,9 @@ export async function openInstallation(
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
+  const needsTables = opensChangedLog && config.eventStore === null;
   try {
+    if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     const sql = connect(url, { max: 20, settings: INDEXED });
     const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
@@ -107,6 +116,7 @@ export async function openInstallation(
     const pools = [sql, derived, patient];
     closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
     if (config.databaseUrl !== null) await requireOwnSessions(pools);
+    if (needsTables && !(await isMigrated(sql))) throw noLog();
     await migrate(patient);
     let changed: string | null = null;
     const noteChange = (error: unknown) => {
@@ -127,10 +137,12 @@ export async function openInstallation(
     const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
     const followed = async () => followedLog(sql, await furthestLog(sql));
-    const logId = await openLog(store, followed).catch(async (error) => {
-      noteChange(error);
-      return (await followed())?.logId ?? UNKNOWN_LOG;
-    });
+    const logId = await openLog(store, followed, { begins: !opensChangedLog }).catch(
+      async (error) => {
+        noteChange(error);
+        return (await followed())?.logId ?? UNKNOWN_LOG;
+      },
+    );
     if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { access, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -128,6 +128,37 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\d+ events in \d+ streams: consistent in itself\nOnly a checkpoint/);
     expect(await runClosed(settings, ['audit', 'verify'])).toBe(0);
+  });
+
+  it('begins no log where there is none', async () => {
+    const empty = await createTestDatabase();
+    const schemas = () =>
+      empty.sql`select nspname from pg_namespace where nspname in ('log', 'read', 'work')`;
+    const other = createCli(settingsFor(empty.url));
+    const commands = [
+      ['audit', 'verify'],
+      ['audit', 'export'],
+    ];
+    try {
+      for (const command of commands)
+        expect(await other.run(command)).toMatchObject({
+          code: 3,
+          stdout: '',
+          stderr: expect.stringMatching(/^waybill: There is no log here, .* Check DATABASE_URL, /),
+        });
+      expect(await empty.sql`select from log.events`).toEqual([]);
+      for (const { nspname } of await schemas())
+        await empty.sql`drop schema ${empty.sql(nspname)} cascade`;
+      for (const command of commands) expect(await other.run(command)).toMatchObject({ code: 3 });
+      expect(await schemas()).toEqual([]);
+      const missing = join(tmpdir(), 'waybill-nowhere');
+      const elsewhere = createCli({ WAYBILL_DATA_DIR: missing });
+      for (const command of commands)
+        expect(await elsewhere.run(command)).toMatchObject({ code: 3 });
+      await expect(access(missing)).rejects.toMatchObject({ code: 'ENOENT' });
+    } finally {
+      await empty.drop();
+    }
   });
 
   it('verifies the log with checkpoints that were kept', async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { DomainError } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
@@ -14,16 +15,19 @@ const STREAM = 'log';
  * the log that the tables know, if any: then an empty log is not a new one.
  *
  * Throws the errors of the store, EventStoreSettingsError if the tables follow the other engine,
- * and LogChanged if the first event was removed or changed. It has written nothing then.
+ * LogChanged if the first event was removed or changed, and `not_found` if there is no log and
+ * `begins` is false. It has written nothing then.
  */
 export async function openLog(
   store: EventStore,
   followed: () => Promise<FollowedLog | null> = async () => null,
+  { begins = true }: { begins?: boolean } = {},
 ): Promise<string> {
   const known = (await readLogId(store)) ?? (await unlessBegun(store));
   if (known !== null) return known;
   const lost = await followed();
   if (lost !== null) return unlessLost(store, lost);
+  if (!begins) throw noLog();
   const log_id = randomUUID();
   const metadata = {
     actor: 'system',
@@ -49,6 +53,15 @@ export async function openLog(
     if (winner === null) throw error;
     return winner;
   }
+}
+
+/** Creates the error for a reader that finds no log, and begins none. */
+export function noLog(): DomainError {
+  return new DomainError(
+    'not_found',
+    'There is no log here, and nothing was written. Check DATABASE_URL, EVENTSTORE_URL, ' +
+      'WAYBILL_STREAM_PREFIX and WAYBILL_DATA_DIR, which is relative to the current folder',
+  );
 }
 
 async function readLogId(store: EventStore): Promise<string | null> {

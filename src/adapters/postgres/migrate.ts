@@ -51,6 +51,13 @@ export async function migrate(
   return applied;
 }
 
+/** Returns false for a database without tables of Waybill. */
+export async function isMigrated(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select to_regclass('work.migrations') is not null as found`;
+  return row?.found === true;
+}
+
 /**
  * Throws MigrationError for a log without the triggers that protect it, which a restore creates
  * last. Nothing then keeps it from being changed, and indexes that keep a row from being written
