@@ -355,6 +355,21 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       });
   });
 
+  it('says that the trigger which protects the log was removed', async () => {
+    const { sql } = database;
+    const [trigger] = await sql<{ text: string }[]>`
+      select pg_get_triggerdef(oid) as text from pg_trigger
+       where tgrelid = 'log.events'::regclass and tgname = 'append_only'`;
+    const before = await cli.run(['audit', 'verify']);
+    await sql`drop trigger append_only on log.events`;
+    const { code, stdout } = await cli.run(['audit', 'verify']);
+    await sql.unsafe(trigger?.text ?? '');
+    expect(code).toBe(1);
+    const line = /^the log: the table log\.events lacks the trigger that protects it.*\n/m;
+    expect(stdout).toMatch(line);
+    expect(before.stdout).not.toMatch(line);
+  });
+
   it('verifies and exports a log without its first event, which nothing else opens', async () => {
     await database.sql`delete from log.events where type = 'log.opened'`;
     const count = () => database.sql`select count(*) from log.events`;

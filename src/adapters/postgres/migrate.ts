@@ -58,20 +58,26 @@ export async function isMigrated(sql: Sql): Promise<boolean> {
   return row?.found === true;
 }
 
+/** Returns the first table of the log that lacks the trigger which protects it, if there is one. */
+export async function unprotectedTable(sql: Sql): Promise<string | null> {
+  const [lacking] = await sql<{ table: string }[]>`
+    select log.name as table from (values ('log.events'), ('log.removed')) as log (name)
+     where not exists (
+       select from pg_trigger
+        where tgrelid = to_regclass(log.name) and tgname = 'append_only')`;
+  return lacking?.table ?? null;
+}
+
 /**
  * Throws MigrationError for a log without the triggers that protect it, which a restore creates
  * last. Nothing then keeps it from being changed, and indexes that keep a row from being written
  * twice may be missing too.
  */
 export async function requireRestored(sql: Sql): Promise<void> {
-  const [lacking] = await sql<{ table: string }[]>`
-    select log.name as table from (values ('log.events'), ('log.removed')) as log (name)
-     where not exists (
-       select from pg_trigger
-        where tgrelid = to_regclass(log.name) and tgname = 'append_only')`;
-  if (lacking)
+  const table = await unprotectedTable(sql);
+  if (table !== null)
     throw new MigrationError(
-      `The table ${lacking.table} lacks the trigger that protects it. If this database was ` +
+      `The table ${table} lacks the trigger that protects it. If this database was ` +
         'restored, the restore did not come to its end: restore the back-up into an empty ' +
         'database, and look for errors. If not, the log was changed: keep the database as it is, ' +
         'and run waybill audit verify',

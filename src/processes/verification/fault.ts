@@ -1,7 +1,10 @@
 import type { StoredEvent } from '../../domain/events/event.ts';
 
-/** What found a fault: the stream by itself, the positions, the API, or a kept checkpoint. */
-export type Check = 'stream' | 'positions' | 'api' | 'checkpoint';
+/**
+ * What found a fault: the stream by itself, the positions, the triggers that protect the log, the
+ * API, or a kept checkpoint.
+ */
+export type Check = 'stream' | 'positions' | 'triggers' | 'api' | 'checkpoint';
 
 /** A fault of the log and its place. The place is null if the fault concerns no single event. */
 export interface Fault {

@@ -3,6 +3,7 @@
  * - each stream by itself (chain.ts),
  * - each transfer against what the API shows of it (shown-transfers.ts),
  * - positions against the head, if the engine's positions have no gaps,
+ * - that the triggers which protect an embedded log are there,
  * - the tree over all events against checkpoints that were kept elsewhere.
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
@@ -19,6 +20,7 @@
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, RETENTION } from '../../domain/events/streams.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
@@ -236,6 +238,14 @@ export async function verifyLog(
     return retained - (resume?.retained ?? 0) + beyond;
   }
   for await (const found of positionFaults(store, removedBefore, countNamed)) await fault(found);
+  const unprotected = store.engine === 'postgres' ? await unprotectedTable(sql) : null;
+  if (unprotected !== null)
+    await fault(
+      nowhere(
+        'triggers',
+        `the table ${unprotected} lacks the trigger that protects it from changes`,
+      ),
+    );
   const open = [...verifier.open()].filter(([name]) => isTransfer(name));
   for (let i = 0; i < open.length; i += COMPARED)
     await compareWithApi(new Map(open.slice(i, i + COMPARED)));
