@@ -32,11 +32,11 @@ const WARN = pino.levels.values.warn as number;
 
 /**
  * Creates a logger that writes to stdout, for a supervisor to collect. A busy service writes the
- * lines of 50 ms together: a write for each line took a tenth of its CPU time. A line that follows a
- * pause, a warning and an error do not wait. While stdout is blocked,
- * lines wait in memory, up to a limit. Further lines are dropped. A warning counts them when stdout
- * takes lines again. pino's own destination is not used: it writes to the file descriptor, and a
- * blocked write would hold a thread and the exit of the process.
+ * lines of 50 ms together: a write for each line took a tenth of its CPU time. A line that follows
+ * a pause does not wait, and neither does a warning or an error. While stdout is blocked, lines
+ * wait in memory, up to a limit. Further lines are dropped. A warning counts them when stdout takes
+ * lines again. pino's own destination is not used: it writes to the file descriptor, and a blocked
+ * write would hold a thread and the exit of the process.
  */
 export function stdoutLog(level: string): StdoutLog {
   const { stdout } = process;
