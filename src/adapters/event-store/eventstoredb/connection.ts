@@ -1,4 +1,4 @@
-import { EventStoreDBClient } from '@eventstore/db-client';
+import type { EventStoreDBClient } from '@eventstore/db-client';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
@@ -6,6 +6,7 @@ import type { Append, Appended } from './append-messages.ts';
 import { type AppendStream, createAppendStream } from './append-stream.ts';
 import type { CallLimits } from './call-limits.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
+import { openClient } from './library.ts';
 import { createRenewable, type Leader } from './renewable.ts';
 import { checkServerVersion } from './server-version.ts';
 
@@ -65,7 +66,7 @@ export function shareConnection(location: EventStoreDbSignIn): Connection {
 
 /** A URL of one node would lead back to a follower, so the leader is dialled if it is known. */
 function open(url: string, leader: Leader | null): EventStoreDBClient {
-  return EventStoreDBClient.connectionString(leader ? urlOfNode(url, leader) : url);
+  return openClient(leader ? urlOfNode(url, leader) : url);
 }
 
 function connect(url: string) {

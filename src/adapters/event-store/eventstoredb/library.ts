@@ -1,4 +1,4 @@
-import type { EventStoreDBClient } from '@eventstore/db-client';
+import { EventStoreDBClient } from '@eventstore/db-client';
 import type { CallOptions, ClientDuplexStream, Metadata } from '@grpc/grpc-js';
 
 /** A private part of the library: a client of gRPC, without the messages of the library. */
@@ -22,6 +22,20 @@ export interface Internals {
     options: { requiresLeader: boolean },
     call: { deadline: number },
   ): [Metadata, CallOptions];
+  handleError(grpc: GrpcClient, error: Error): Promise<void>;
+}
+
+/**
+ * Opens a client. After a failed call the library gives up its connection, or waits for the next
+ * one if another call is looking for a node. It ignores the outcome, so a search without result
+ * would end the process.
+ */
+export function openClient(url: string): EventStoreDBClient {
+  const client = EventStoreDBClient.connectionString(url);
+  const internals = internalsOf(client);
+  const { handleError } = internals;
+  internals.handleError = (grpc, error) => handleError(grpc, error).catch(() => undefined);
+  return client;
 }
 
 export function internalsOf(client: EventStoreDBClient): Internals {
