@@ -392,6 +392,28 @@ describe('an EventStoreDB that is hard to reach', () => {
     expect(await store.read('stream-1', 900)).toEqual([]);
   });
 
+  it('takes appends and reads although it takes longer than one try to connect', async () => {
+    const server = await startFakeEventStoreDb();
+    server.delayFeatures(1_500);
+    const store = openStore(server, server.url, { attempt: 1_000, total: 30_000 });
+    await store.append('stream-1', 'no_stream', [event()]);
+    expect(await store.read('stream-1')).toHaveLength(1);
+  });
+
+  it('keeps no connection of the clients that were replaced', async () => {
+    const server = await startFakeEventStoreDb();
+    const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+    onTestFinished(() => proxy.close());
+    const url = `esdb://${proxy.host}:${proxy.port}?tls=false`;
+    const store = openStore(server, url, { attempt: 100, total: 300 });
+    server.hang(true);
+    await expect(store.append('stream-1', 'no_stream', [event()])).rejects.toThrow();
+    await expect(store.read('stream-1')).rejects.toThrow();
+    expect(proxy.connections).toBeGreaterThan(0);
+    await store.close();
+    await expect.poll(() => proxy.connections).toBe(0);
+  });
+
   it('keeps one call for appends after a silence in which many clients were replaced', async () => {
     const server = await startFakeEventStoreDb();
     const answer = server.holdFeatures();

@@ -7,12 +7,13 @@ const TIMED_OUT = new EventStoreUnavailable('no answer within 3000 ms');
 function renewable() {
   const clock = { ms: 0 };
   let opened = 0;
+  const closed: number[] = [];
   const clients = createRenewable(
     () => ++opened,
-    60_000,
+    (client) => closed.push(client),
     () => clock.ms,
   );
-  return { clock, clients, opened: () => opened };
+  return { clock, clients, closed, opened: () => opened };
 }
 
 test('a silent server gets few clients, however many calls time out', () => {
@@ -33,9 +34,10 @@ test('the first time-out after an answer renews the client at once', () => {
 });
 
 test('only the current client is renewed, and only after a transient error', () => {
-  const { clients } = renewable();
+  const { clients, closed } = renewable();
   const first = clients.current();
   expect(clients.renew(first, new Error('a fault'))).toBe(false);
   expect(clients.renew(first, TIMED_OUT)).toBe(true);
   expect(clients.renew(first, TIMED_OUT)).toBe(false);
+  expect(closed).toEqual([first]);
 });

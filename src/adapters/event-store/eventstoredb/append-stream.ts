@@ -3,7 +3,9 @@ import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import { type Append, type Appended, decodeAnswer, encodeAppend } from './append-messages.ts';
 import type { CallLimits } from './call-limits.ts';
+import { AnswerLost } from './errors.ts';
 import { type LastingCall, openLastingCall } from './lasting-call.ts';
+import { endClient } from './library.ts';
 import { checkServerVersion } from './server-version.ts';
 
 /*
@@ -35,8 +37,8 @@ interface Open {
 
 export interface AppendStream {
   /**
-   * Rejects with the error of the server or of the call, or with EventStoreUnavailable if its time
-   * is over.
+   * Rejects with the error of the server or of the call, AnswerLost if the server may have the
+   * append, or EventStoreUnavailable if its time was over before it was sent.
    */
   append(append: Append, limits: CallLimits): Promise<Appended>;
   /** Ends the client with its call, also one that would only be opened later. */
@@ -96,15 +98,15 @@ export function createAppendStream(client: EventStoreDBClient): AppendStream {
         answers.set(number, { resolve, reject });
         call.send(encodeAppend(number, append, ms));
       });
-      return withTimeout(ms, answer, EventStoreUnavailable);
+      return withTimeout(ms, answer, AnswerLost);
     },
     end() {
       isOver = true;
-      return client.dispose();
+      return endClient(client);
     },
   };
 }
 
-function ended(): EventStoreUnavailable {
-  return new EventStoreUnavailable('the server ended the call');
+function ended(): AnswerLost {
+  return new AnswerLost('the server ended the call');
 }

@@ -3,16 +3,15 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import type { Append, Appended } from './append-messages.ts';
-import { type AppendStream, createAppendStream } from './append-stream.ts';
+import { createAppendStream } from './append-stream.ts';
 import type { CallLimits } from './call-limits.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
-import { openClient } from './library.ts';
+import { closeConnection, endClient, openClient } from './library.ts';
 import { createRenewable, type Leader } from './renewable.ts';
 import { checkServerVersion } from './server-version.ts';
 
 /** Concurrency limit for appends. */
 const APPENDS_IN_FLIGHT = 64;
-const LONGEST_READER_PAUSE_MS = 60_000;
 
 /**
  * The two clients of this process: one for appends, and one for reads and subscriptions, so that
@@ -71,17 +70,13 @@ function open(url: string, leader: Leader | null): EventStoreDBClient {
 
 function connect(url: string) {
   const permits = createSemaphore(APPENDS_IN_FLIGHT);
-  const reader = createRenewable((leader) => open(url, leader), LONGEST_READER_PAUSE_MS);
-  // Every failed append renews the writer: its end drops the appends that it has not sent yet.
-  const writer = createRenewable((leader) => createAppendStream(open(url, leader)), 0);
-
-  /**
-   * Replaces the client for appends. Ending the old client rejects every append that waits for a
-   * lost answer, and drops what it has not sent yet.
-   */
-  function renewWriter(failed: AppendStream, error: unknown): void {
-    if (writer.renew(failed, error)) void failed.end();
-  }
+  const reader = createRenewable((leader) => open(url, leader), closeConnection);
+  // The end of a client rejects every append that waits for a lost answer, and drops what it has
+  // not sent yet. So an append whose answer is lost renews the writer at once.
+  const writer = createRenewable(
+    (leader) => createAppendStream(open(url, leader)),
+    (stream) => void stream.end(),
+  );
 
   async function read<T>(
     { signal, attemptMs }: CallLimits,
@@ -109,9 +104,11 @@ function connect(url: string) {
     const release = await permits.acquire(limits.signal);
     const using = writer.current();
     try {
-      return await using.append(request, limits);
+      const appended = await using.append(request, limits);
+      writer.answered(using);
+      return appended;
     } catch (error) {
-      renewWriter(using, error);
+      writer.renew(using, error);
       throw error;
     } finally {
       release();
@@ -120,6 +117,6 @@ function connect(url: string) {
 
   return {
     connection: { read, append, subscriptionFailed: reader.renew },
-    end: () => Promise.all([reader.current().dispose(), writer.current().end()]),
+    end: () => Promise.all([endClient(reader.current()), writer.current().end()]),
   };
 }

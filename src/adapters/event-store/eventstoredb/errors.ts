@@ -20,7 +20,7 @@ const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
 // The client reports these transient failures as unknown or plain errors: a node starts or leaves
 // the cluster, a connection breaks during a call, or our own renewal of the client ended a call.
 const TRANSIENT_MESSAGES =
-  /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close/i;
+  /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close|Channel has been shut down/i;
 
 /** A node that answers as the leader lacks an event of a stream that this process knows. */
 export class StaleNode extends Error {
@@ -31,12 +31,21 @@ export class StaleNode extends Error {
   }
 }
 
+/**
+ * The server may have an append, and did not answer. The call that carried it must end, because it
+ * could send the append later.
+ */
+export class AnswerLost extends Error {
+  override readonly name = 'AnswerLost';
+}
+
 /** Returns true if the same call may succeed later. The outcome of an append is then unknown. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (
     error instanceof EventStoreUnavailable ||
     error instanceof StaleNode ||
+    error instanceof AnswerLost ||
     (isCommandError(error) && TRANSIENT_TYPES.has(error.type))
   )
     return true;

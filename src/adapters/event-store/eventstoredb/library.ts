@@ -1,5 +1,5 @@
 import { EventStoreDBClient } from '@eventstore/db-client';
-import type { CallOptions, ClientDuplexStream, Metadata } from '@grpc/grpc-js';
+import type { CallOptions, Channel, ClientDuplexStream, Metadata } from '@grpc/grpc-js';
 
 /** A private part of the library: a client of gRPC, without the messages of the library. */
 interface GrpcClient {
@@ -22,6 +22,7 @@ export interface Internals {
     options: { requiresLeader: boolean },
     call: { deadline: number },
   ): [Metadata, CallOptions];
+  createChannel(): Promise<Channel>;
   handleError(grpc: GrpcClient, error: Error): Promise<void>;
 }
 
@@ -33,9 +34,33 @@ export interface Internals {
 export function openClient(url: string): EventStoreDBClient {
   const client = EventStoreDBClient.connectionString(url);
   const internals = internalsOf(client);
-  const { handleError } = internals;
+  const { createChannel, handleError } = internals;
   internals.handleError = (grpc, error) => handleError(grpc, error).catch(() => undefined);
+  let channel: Channel | null = null;
+  let isClosed = false;
+  internals.createChannel = async () => {
+    channel = await createChannel();
+    if (isClosed) channel.close();
+    return channel;
+  };
+  closers.set(client, () => {
+    isClosed = true;
+    channel?.close();
+  });
   return client;
+}
+
+const closers = new WeakMap<EventStoreDBClient, () => void>();
+
+/** Lets no call begin any more. Closes the connection when the calls under way have ended. */
+export function closeConnection(client: EventStoreDBClient): void {
+  closers.get(client)?.();
+}
+
+/** Ends all calls of a client, and closes its connection. */
+export async function endClient(client: EventStoreDBClient): Promise<void> {
+  closeConnection(client);
+  await client.dispose();
 }
 
 export function internalsOf(client: EventStoreDBClient): Internals {

@@ -16,19 +16,20 @@ export interface Renewable<Client> {
 }
 
 const FIRST_PAUSE_MS = 3_000;
+const LONGEST_PAUSE_MS = 60_000;
 
 /**
  * Holds a client and replaces it after transient failures. A new client discovers the cluster
  * again. It also drops a failed look-up of the server's features, which the old client would keep
  * forever. After NotLeader the new client dials the leader that the answer names.
  *
- * A server that accepts connections and says nothing keeps a socket of every client, which nothing
- * can close. So the pauses between renewals after time-outs in a row double, up to
- * `longestPauseMs`.
+ * The pauses between renewals after time-outs in a row double, up to a minute. So a slow network
+ * has longer than one try to connect. And a server that accepts connections and says nothing keeps a
+ * socket of every client, which nothing can close.
  */
 export function createRenewable<Client>(
   open: (leader: Leader | null) => Client,
-  longestPauseMs: number,
+  close: (client: Client) => void,
   now: () => number = () => performance.now(),
 ): Renewable<Client> {
   let client = open(null);
@@ -37,7 +38,7 @@ export function createRenewable<Client>(
 
   function tooSoon(): boolean {
     if (timeouts === 0) return false;
-    return now() - renewedAt < Math.min(longestPauseMs, FIRST_PAUSE_MS * 2 ** (timeouts - 1));
+    return now() - renewedAt < Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (timeouts - 1));
   }
 
   return {
@@ -49,6 +50,7 @@ export function createRenewable<Client>(
       if (failed !== client || !isTransient(error)) return false;
       const timedOut = error instanceof EventStoreUnavailable;
       if (timedOut && tooSoon()) return false;
+      close(client);
       client = open(error instanceof NotLeaderError ? error.leader : null);
       timeouts = timedOut ? timeouts + 1 : 0;
       renewedAt = now();

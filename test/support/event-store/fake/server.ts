@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import gossip from '@eventstore/db-client/generated/gossip_grpc_pb.js';
 import gossipPb from '@eventstore/db-client/generated/gossip_pb.js';
 import features from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
@@ -73,6 +74,7 @@ export async function startFakeEventStoreDb({
   /** Set on a stale leader: the last position that its reads show. */
   let staleAt: bigint | null = null;
   let answerFeatures = Promise.resolve();
+  let connectMs = 0;
   let holding: Promise<void> | null = null;
   let duringRead: (() => Promise<unknown>) | null = null;
 
@@ -179,7 +181,7 @@ export async function startFakeEventStoreDb({
     const answered = new featuresPb.SupportedMethods()
       .setEventStoreServerVersion(version)
       .setMethodsList([method]);
-    void answerFeatures.then(() => answer(null, answered));
+    void answerFeatures.then(() => sleep(connectMs)).then(() => answer(null, answered));
   }
 
   function gossipAbout(
@@ -258,6 +260,10 @@ export async function startFakeEventStoreDb({
       const { promise, resolve } = Promise.withResolvers<void>();
       answerFeatures = promise;
       return resolve;
+    },
+    /** Lets each new client wait this long for its first data. */
+    delayFeatures(ms: number): void {
+      connectMs = ms;
     },
     /**
      * Becomes a follower that does not advance, and redirects calls that require the leader. It
