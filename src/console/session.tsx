@@ -151,6 +151,11 @@ export function useUnsent(unsent: boolean): (unsent: boolean) => void {
   return part.current;
 }
 
+/** Returns the parts of the page with unsent input. Clearing them gives that up. */
+export function useUnsentParts(): Set<unknown> {
+  return useContext(Context).unsent;
+}
+
 /** Returns the session; for components inside RequireSession. */
 export function useSession(): SignedIn {
   const { session, setSession } = useContext(Context);

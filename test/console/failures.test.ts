@@ -179,6 +179,7 @@ await describeConsole('failures in the console', () => {
     const created = page.waitForResponse((response) => response.status() === 201);
     await page.getByRole('button', { name: 'Create transfer' }).click();
     await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await page.getByRole('button', { name: 'Leave' }).click();
     await page.getByRole('heading', { level: 1, name: 'Webhooks' }).waitFor();
     answer();
     await (await created).finished();

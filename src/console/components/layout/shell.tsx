@@ -10,6 +10,7 @@ import { Icon } from '../values/icon.tsx';
 import { ZoneSwitch } from '../values/time-zone.tsx';
 import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
+import { LeaveGuard } from './leave-guard.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { useKeptFocus } from './use-kept-focus.ts';
 import { useScroll } from './use-scroll.ts';
@@ -90,6 +91,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <Away />
         {children}
       </main>
+      <LeaveGuard />
     </div>
   );
 }

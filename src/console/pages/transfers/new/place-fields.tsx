@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { Endpoint } from '../../../api/operations.ts';
 import { Field } from '../../../components/forms/field.tsx';
 import { useUnsent } from '../../../session.tsx';
@@ -25,8 +25,9 @@ const HINTS = {
 export function PlaceFields({ legend, pick, endpoints, place, onChange, error }: PlaceFieldsProps) {
   const [browsing, setBrowsing] = useState(false);
   const { endpoint, path } = place;
+  const initial = useRef(path).current;
   // A path that was picked is no input that the form notices.
-  useUnsent(path !== '' && path !== '/');
+  useUnsent(path !== '' && path !== '/' && path !== initial);
 
   function choose(name: string): void {
     const chosen = endpoints.find((known) => known.name === name) ?? null;

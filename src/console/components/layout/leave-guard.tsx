@@ -1,0 +1,77 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso/router';
+import { useUnsentParts } from '../../session.tsx';
+import { Dialog } from '../dialogs/dialog.tsx';
+
+/**
+ * Asks before the user leaves a page with unsent input: by a link beside its form, with *Back* or
+ * *Forward*, or by a reload, where the browser itself asks.
+ */
+export function LeaveGuard() {
+  const unsent = useUnsentParts();
+  const { route } = useLocation();
+  const latest = useRef(route);
+  latest.current = route;
+  /** Goes where the user wanted to go. */
+  const [leave, setLeave] = useState<{ go: () => void } | null>(null);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    const { signal } = stop;
+    /** A page stays what it is when only the query of its address changes. */
+    const loses = (href: string) => unsent.size > 0 && new URL(href).pathname !== location.pathname;
+    const onClick = (event: MouseEvent) => {
+      const link = linkOf(event);
+      if (!link || !loses(link.href)) return;
+      // Else the router opens the page, or the browser does.
+      event.preventDefault();
+      event.stopPropagation();
+      setLeave({ go: () => latest.current(link.pathname + link.search) });
+    };
+    const onNavigate = (event: NavigateEvent) => {
+      const { navigationType, destination } = event;
+      // Not after a second press of Back, which nothing can stop.
+      if (navigationType !== 'traverse' || !event.cancelable || !loses(destination.url)) return;
+      event.preventDefault();
+      setLeave({ go: () => void navigation.traverseTo(destination.key) });
+    };
+    addEventListener('click', onClick, { signal, capture: true });
+    addEventListener('beforeunload', (event) => unsent.size > 0 && event.preventDefault(), {
+      signal,
+    });
+    // Older browsers lack it.
+    window.navigation?.addEventListener('navigate', onNavigate, { signal });
+    return () => stop.abort();
+  }, [unsent]);
+
+  if (!leave) return null;
+  return (
+    <Dialog title="Leave this page?" onClose={() => setLeave(null)}>
+      <p>What you have not saved or copied on this page is lost if you leave.</p>
+      <div class="actions">
+        <button type="button" class="primary" onClick={() => setLeave(null)}>
+          Stay
+        </button>
+        <button
+          type="button"
+          class="danger"
+          onClick={() => {
+            setLeave(null);
+            unsent.clear();
+            leave.go();
+          }}
+        >
+          Leave
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Returns the link that a click opens in this tab. One that belongs to a form gives the form up. */
+function linkOf({ target, button, ctrlKey, metaKey, shiftKey, altKey }: MouseEvent) {
+  if (button !== 0 || ctrlKey || metaKey || shiftKey || altKey) return null;
+  const link = (target as Element).closest<HTMLAnchorElement>('a[href]');
+  if (link?.origin !== location.origin || link.target !== '') return null;
+  return link.closest('dialog, form .actions') ? null : link;
+}

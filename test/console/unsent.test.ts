@@ -1,0 +1,80 @@
+import type { Dialog, Page } from 'playwright-core';
+import { expect, test, vi } from 'vitest';
+import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import { useConsole } from '../support/console/use-console.ts';
+
+// A browser and a service share the machine with other test files.
+vi.setConfig({ testTimeout: 120_000 });
+
+await describeConsole('unsent input in the console', () => {
+  const console = useConsole();
+  const heading = (page: Page) => page.getByRole('heading', { level: 1 });
+  const question = (page: Page) => page.getByRole('dialog', { name: 'Leave this page?' });
+  const answer = (page: Page, name: 'Stay' | 'Leave') =>
+    question(page).getByRole('button', { name }).click();
+  /** A browser lets a page hold *Back* only after an input of the user, as keys are. */
+  const back = (page: Page) => page.evaluate('history.back()');
+
+  test('stays in a dialog when Back is pressed, until the user leaves', async () => {
+    const page = await console.visitSignedIn('/console/flows');
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    const url = page.getByRole('dialog', { name: 'New webhook' }).getByLabel('URL');
+    await url.focus();
+    await page.keyboard.type('https://receiver.example.com/');
+    await back(page);
+    await question(page).waitFor();
+    await expectAccessible(page);
+    await page.keyboard.press('Escape');
+    await eventually(() => question(page).count()).toBe(0);
+    expect(await url.inputValue()).toBe('https://receiver.example.com/');
+    await eventually(() => url.and(page.locator(':focus')).count()).toBe(1);
+    await page.keyboard.type('waybill');
+    await back(page);
+    await answer(page, 'Leave');
+    await eventually(() => heading(page).innerText()).toBe('Flows');
+    expect(page.url()).toBe(`${console.url}/console/flows`);
+
+    // An untouched form is no reason to ask.
+    await page.goForward();
+    await page.getByRole('button', { name: 'New webhook' }).click();
+    await page.keyboard.press('Shift');
+    await back(page);
+    await eventually(() => heading(page).innerText()).toBe('Flows');
+  });
+
+  test('stays in the form of a page when a link is followed, but not its Cancel', async () => {
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    const name = page.getByLabel('Name', { exact: true });
+    const follow = () => page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await name.fill('partner');
+    await follow();
+    await answer(page, 'Stay');
+    expect(await name.inputValue()).toBe('partner');
+    await follow();
+    await answer(page, 'Leave');
+    await eventually(() => heading(page).innerText()).toBe('Webhooks');
+
+    await page.goBack();
+    await name.fill('partner');
+    await page.getByRole('link', { name: 'Cancel' }).click();
+    await eventually(() => heading(page).innerText()).toBe('Endpoints');
+    expect(await question(page).count()).toBe(0);
+  });
+
+  test('stays when the page is reloaded, if the user says so', async () => {
+    // A window of its own: no other test wants these listeners.
+    const page = await console.visitSignedIn('/console/settings/endpoints/new', {});
+    const name = page.getByLabel('Name', { exact: true });
+    const asked = Promise.withResolvers<Dialog>();
+    page.removeAllListeners('dialog');
+    page.on('dialog', asked.resolve);
+    await name.focus();
+    await page.keyboard.type('partner');
+    await page.evaluate('setTimeout(() => location.reload())');
+    const dialog = await asked.promise;
+    expect(dialog.type()).toBe('beforeunload');
+    await dialog.dismiss();
+    expect(await name.inputValue()).toBe('partner');
+  });
+});
