@@ -65,6 +65,34 @@ await describeConsole('the focus in the console', () => {
     await hasFocus(page, heading);
   });
 
+  test('is never under the header of a narrow page, nor under its menu', async () => {
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    await page.setViewportSize({ width: 320, height: 480 });
+    const bottom = () =>
+      page.evaluate("document.querySelector('header.sidebar').getBoundingClientRect().bottom");
+    const top = () => page.evaluate('document.activeElement.getBoundingClientRect().top');
+    const isInForm = () => page.evaluate("document.activeElement.closest('form') !== null");
+    const menu = page.getByRole('button', { name: 'Menu' });
+    const first = page.getByLabel('Name', { exact: true });
+    await page.getByRole('link', { name: 'Cancel' }).focus();
+    let controls = 0;
+    while (await isInForm()) {
+      expect(await top()).toBeGreaterThanOrEqual(await bottom());
+      await page.keyboard.press('Shift+Tab');
+      controls++;
+    }
+    expect(controls).toBeGreaterThan(5);
+
+    await menu.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Sign out' }).focus();
+    expect(await menu.getAttribute('aria-expanded')).toBe('true');
+    await page.keyboard.press('Tab');
+    await hasFocus(page, first);
+    await eventually(() => menu.getAttribute('aria-expanded')).toBe('false');
+    expect(await top()).toBeGreaterThanOrEqual(await bottom());
+  });
+
   test('goes to the next delivery after the retry of one', async () => {
     const receiver = await startWebhookReceiver();
     receiver.behave(500);

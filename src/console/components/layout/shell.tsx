@@ -45,7 +45,14 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <a class="skip-link" href="#main">
         Skip to content
       </a>
-      <header class="sidebar" data-open={open}>
+      <header
+        class="sidebar"
+        data-open={open}
+        // On a narrow screen the open menu would cover what has the focus now.
+        onFocusOut={({ currentTarget, relatedTarget }) => {
+          if (relatedTarget && !currentTarget.contains(relatedTarget as Node)) setOpen(false);
+        }}
+      >
         <div class="brand">
           <a href={HOME}>
             <Icon name="brand" /> Waybill
