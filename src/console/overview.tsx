@@ -23,7 +23,7 @@ const ELSEWHERE_MS = 60_000;
 const FLOWS = 100;
 
 /** A part of the overview; null if the session lacks the scope for it. */
-export type Part<T> = Omit<Loaded<T>, 'set'> | null;
+export type Part<T> = Omit<Loaded<T>, 'set' | 'stale'> | null;
 
 /** The state of the account and the installation: counts in the navigation, and the home page. */
 export interface Overview {

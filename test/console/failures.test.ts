@@ -8,6 +8,7 @@ import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
 import { spawnService } from '../support/service/roles.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -113,6 +114,34 @@ await describeConsole('failures in the console', () => {
     await page.getByText('No transfer failed in 24 hours.').waitFor();
     expect(await page.getByText('could not check').count()).toBe(0);
     console.pardon('lost');
+  });
+
+  test('rows of the filter before are dimmed until the answer comes', async () => {
+    for (const state of ['completed', 'cancelled'] as const)
+      await appendTransfer(
+        console.installation.store,
+        state === 'completed' ? ['admitted', 'started', state] : [state],
+        { file_name: `${state}.csv` },
+      );
+    const page = await console.visitSignedIn('/console/transfers?status=completed');
+    const row = (name: string) => page.getByRole('row').filter({ hasText: name });
+    const opacity = () =>
+      page.evaluate("getComputedStyle(document.querySelector('.list')).opacity");
+    await row('completed.csv').waitFor();
+    expect(await opacity()).toBe('1');
+    const held = Promise.withResolvers<void>();
+    await page.route('**/v1/transfers?*', async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    await page.getByLabel('State').selectOption('Cancelled');
+    await page.getByRole('status').filter({ hasText: 'Loading …' }).waitFor();
+    await row('completed.csv').waitFor();
+    await eventually(opacity).toBe('0.5');
+    held.resolve();
+    await row('cancelled.csv').waitFor();
+    expect(await opacity()).toBe('1');
+    expect(await row('completed.csv').count()).toBe(0);
   });
 
   test('an error that stays is read once, whatever the ids of its requests', LONG, async () => {

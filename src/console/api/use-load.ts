@@ -8,9 +8,16 @@ export interface Loaded<T> {
   /** Why the last request failed. */
   error: RequestFailed | null;
   loading: boolean;
+  /** The data are of earlier dependencies, such as the filter before the chosen one. */
+  stale: boolean;
   reload: () => void;
   /** Replaces the data, for example with the response to a change. */
   set: (data: T) => void;
+}
+
+interface State<T> extends Pick<Loaded<T>, 'data' | 'error' | 'loading'> {
+  /** The dependencies of the data. */
+  of: unknown[];
 }
 
 /**
@@ -23,20 +30,22 @@ export function useLoad<T>(
   dependencies: unknown[],
   every?: number | ((data: T | null) => number),
 ): Loaded<T> {
-  const [state, setState] = useState<Pick<Loaded<T>, 'data' | 'error' | 'loading'>>({
+  const [{ of, ...state }, setState] = useState<State<T>>({
     data: null,
+    of: dependencies,
     error: null,
     loading: true,
   });
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  const show = (data: T) => setState({ data, of: dependencies, error: null, loading: false });
 
   useEffect(() => {
     const stop = new AbortController();
     setState((before) => ({ ...before, loading: true }));
     latest.current(stop.signal).then(
-      (data) => stop.signal.aborted || setState({ data, error: null, loading: false }),
+      (data) => stop.signal.aborted || show(data),
       (error: unknown) => {
         if (stop.signal.aborted) return;
         if (!(error instanceof RequestFailed)) throw error;
@@ -72,7 +81,8 @@ export function useLoad<T>(
     [unanswered, reload],
   );
 
-  return { ...state, reload, set: (data) => setState({ data, error: null, loading: false }) };
+  const stale = state.data !== null && dependencies.some((value, at) => value !== of[at]);
+  return { ...state, stale, reload, set: show };
 }
 
 /** A repeated error stays the first one: screen readers would read the id of each request. */

@@ -39,21 +39,22 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
 
 /**
  * Says that something still loads, or why it could not be loaded. Nothing once it is there. While
- * the service is away, the shell says so: what is there stays, and the rest still loads.
+ * the service is away, the shell says so: what is there stays, and the rest still loads. What
+ * follows it on the page is dimmed while it is `stale`.
  */
 export function LoadState({
-  of: { data, error, reload },
+  of: { data, error, stale = false, reload },
 }: {
-  of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'>;
+  of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'> & { stale?: boolean };
 }) {
   if (error && !isUnanswered(error.problem)) return <ProblemNotice error={error} retry={reload} />;
-  return data === null ? <Loading /> : null;
+  return data === null || stale ? <Loading over={stale} /> : null;
 }
 
-/** Appears after a moment, so that a fast answer shows no flicker. */
-function Loading() {
+/** Appears after a moment, so that a fast answer shows no flicker. `over` takes no room. */
+function Loading({ over }: { over: boolean }) {
   return (
-    <p class="muted loading" role="status">
+    <p class={over ? 'loading over' : 'loading muted'} role="status">
       Loading …
     </p>
   );

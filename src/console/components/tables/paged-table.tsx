@@ -17,10 +17,10 @@ interface PagedTableProps<Row> {
 /** A list in pages: its table, the links to other pages, and why it could not be loaded. */
 export function PagedTable<Row extends { id: string }>(props: PagedTableProps<Row>) {
   const { caption, columns, empty } = props;
-  const { data, error, reload } = props.list;
+  const { data } = props.list;
   return (
     <>
-      <LoadState of={{ data, error, reload }} />
+      <LoadState of={props.list} />
       {data?.pagination.total === 0 && empty}
       {data && data.data.length > 0 && (
         <Table caption={caption} columns={columns} rows={data.data} id={({ id }) => id} />

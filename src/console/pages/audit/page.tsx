@@ -17,7 +17,7 @@ export function AuditPage() {
   const { query } = useLocation();
   const filter = readFilter(query);
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
-  const { data, error, reload } = useLoad(
+  const { data, error, stale, reload } = useLoad(
     (signal) => call('GET /v1/audit', { query: { ...filter, limit: PAGE, offset }, signal }),
     [JSON.stringify(filter), offset],
   );
@@ -36,7 +36,7 @@ export function AuditPage() {
       }
     >
       <Filters filter={filter} />
-      <LoadState of={{ data, error, reload }} />
+      <LoadState of={{ data, error, stale, reload }} />
       {data && total === 0 && (
         <Empty title="No events match">
           {filter.subject && (

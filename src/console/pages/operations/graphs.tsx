@@ -49,7 +49,7 @@ export function Graphs() {
   const { path, query, route } = useLocation();
   const [open, setOpen] = useState(false);
   const [hours, label] = SPANS.find(([hours]) => hours === query.hours) ?? (['1', 'hour'] as const);
-  const { data, error, reload } = useLoad(
+  const { data, error, stale, reload } = useLoad(
     (signal) => call('GET /v1/operations/series', { query: { hours: Number(hours) }, signal }),
     [hours],
     LOOK_MS,
@@ -76,7 +76,7 @@ export function Graphs() {
           </select>
         </label>
       </header>
-      <LoadState of={{ data, error, reload }} />
+      <LoadState of={{ data, error, stale, reload }} />
       <div class="charts">
         {FIGURES.map((figure) => (
           <Graph

@@ -38,7 +38,7 @@ export function FailedDeliveriesPage() {
   const scope = everyAccount ? {} : { account };
   const whose = everyAccount ? 'all accounts' : account;
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
-  const { data, error, reload } = useLoad(
+  const { data, error, stale, reload } = useLoad(
     (signal) =>
       call('GET /v1/deliveries', {
         query: {
@@ -155,7 +155,7 @@ export function FailedDeliveriesPage() {
           {outcome}
         </p>
       )}
-      <LoadState of={{ data, error, reload }} />
+      <LoadState of={{ data, error, stale, reload }} />
       {data && total === 0 && <NothingFailed webhookId={webhook_id} everyAccount={everyAccount} />}
       {rows.length > 0 && (
         <>

@@ -27,7 +27,7 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
   const notify = useToast();
   const status = DELIVERY_STATUSES.find((known) => known === query.status);
   const offset = Math.max(0, Math.trunc(Number(query.offset) || 0));
-  const { data, error, reload } = useLoad(
+  const { data, error, stale, reload } = useLoad(
     (signal) =>
       call('GET /v1/webhooks/{webhook_id}/deliveries', {
         path: { webhook_id: id },
@@ -76,7 +76,7 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
           </label>
         </form>
       </search>
-      <LoadState of={{ data, error, reload }} />
+      <LoadState of={{ data, error, stale, reload }} />
       {data?.pagination.total === 0 && (
         <Empty title={status ? 'No deliveries in this state' : 'No deliveries yet'}>
           <May scope="webhooks:write">

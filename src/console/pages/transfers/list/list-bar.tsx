@@ -19,6 +19,8 @@ interface ListBarProps {
   rows: Row[];
   filter: Filter;
   pagination: TransferList['pagination'];
+  /** The rows, and how many match, are of the filter before this one. */
+  stale: boolean;
   /** Other rows belong on the page; they wait while rows are selected. */
   outdated: boolean;
   reload: () => void;
@@ -32,6 +34,7 @@ export function ListBar({
   rows,
   filter,
   pagination: { total, total_is_exact = true },
+  stale,
   outdated,
   reload,
   children,
@@ -66,7 +69,7 @@ export function ListBar({
         <SelectPage selection={selection} />
       </May>
       <p role="status">{everything ? `Selected ${matching}` : count > 0 && `${count} selected`}</p>
-      {wholePage && total > count && !everything && (
+      {wholePage && total > count && !everything && !stale && (
         <button type="button" onClick={selection.selectEverything}>
           Select {matching}
         </button>

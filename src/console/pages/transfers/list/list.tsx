@@ -84,6 +84,7 @@ export function TransferListPage() {
                 rows={rows}
                 filter={filter}
                 pagination={pagination}
+                stale={list.stale}
                 outdated={outdated}
                 reload={list.reload}
               >
