@@ -273,6 +273,8 @@ await describeConsole('the home page of the console', () => {
     const page = await openHome();
     const waiting = finding(page, '1 queued transfer has waited for more than 15 minutes');
     await waiting.getByText('created 2 hours ago. The endpoint held is paused').waitFor();
+    await page.setViewportSize({ width: 320, height: 800 });
+    await expectNoSidewaysScroll(page);
     await waiting.getByRole('link', { name: 'Show queued transfers, oldest first' }).click();
     // The retries of another test wait too, for less long.
     await page.getByText('1–1 of 1').waitFor();

@@ -115,10 +115,12 @@ async function expectNoViolation(page: Page, options: RunOptions): Promise<void>
   ).toEqual([]);
 }
 
-/** Fails if an element extends beyond the window. */
+/** Fails if an element extends beyond the window, or the text of a button beyond the button. */
 export async function expectNoSidewaysScroll(page: Page): Promise<void> {
   const beyond = `[...document.querySelectorAll('body *')]
-    .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth && !element.closest('.visually-hidden'))
+    .filter((element) => !element.closest('.visually-hidden') &&
+      (element.getBoundingClientRect().right > document.documentElement.clientWidth ||
+        (element.matches('button, .button') && element.scrollWidth > element.clientWidth)))
     .map((element) => element.outerHTML.slice(0, 120))`;
   expect(await page.evaluate(beyond)).toEqual([]);
 }

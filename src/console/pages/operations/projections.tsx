@@ -19,7 +19,7 @@ const STATES = {
 const MAX_COUNTED = 1_000;
 
 const COLUMNS: Column<Projection>[] = [
-  { heading: 'Name', kind: 'row', cell: ({ name }) => <strong>{name}</strong> },
+  { heading: 'Name', kind: 'row', cell: ({ name }) => <strong class="whole">{name}</strong> },
   {
     heading: 'State',
     cell: ({ state, detail }) => (
