@@ -116,7 +116,7 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
-  test('rows of the filter before are dimmed until the answer comes', async () => {
+  test('rows of the filter before are dimmed until the answer comes, which is said', async () => {
     for (const state of ['completed', 'cancelled'] as const)
       await appendTransfer(
         console.installation.store,
@@ -142,6 +142,8 @@ await describeConsole('failures in the console', () => {
     await row('cancelled.csv').waitFor();
     expect(await opacity()).toBe('1');
     expect(await row('completed.csv').count()).toBe(0);
+    // A screen reader says that the answer has come.
+    await page.getByRole('status').filter({ hasText: '1 found' }).waitFor({ state: 'attached' });
   });
 
   test('an error that stays is read once, whatever the ids of its requests', LONG, async () => {

@@ -1,3 +1,4 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { isTransient, isUnanswered, type RequestFailed } from '../../api/client.ts';
 import type { Loaded } from '../../api/use-load.ts';
 import { Page } from '../layout/page.tsx';
@@ -44,11 +45,34 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
  */
 export function LoadState({
   of: { data, error, stale = false, reload },
+  found,
 }: {
   of: Pick<Loaded<unknown>, 'data' | 'error' | 'reload'> & { stale?: boolean };
+  /** What a screen reader reads when the answer to another filter or page has come. */
+  found?: string | undefined;
 }) {
   if (error && !isUnanswered(error.problem)) return <ProblemNotice error={error} retry={reload} />;
-  return data === null || stale ? <Loading over={stale} /> : null;
+  return (
+    <>
+      {found !== undefined && <Found stale={stale}>{found}</Found>}
+      {(data === null || stale) && <Loading over={stale} />}
+    </>
+  );
+}
+
+/** Reads the text each time that new data replace `stale` ones. It is silent while a list is live. */
+function Found({ stale, children }: { stale: boolean; children: string }) {
+  const [said, setSaid] = useState('');
+  const wasStale = useRef(stale);
+  useEffect(() => {
+    if (wasStale.current) setSaid(stale ? '' : children);
+    wasStale.current = stale;
+  }, [stale]);
+  return (
+    <p class="visually-hidden" role="status">
+      {said}
+    </p>
+  );
 }
 
 /** Appears after a moment, so that a fast answer shows no flicker. `over` takes no room. */

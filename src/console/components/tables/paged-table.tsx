@@ -1,7 +1,7 @@
 import type { ComponentChildren, ComponentProps } from 'preact';
 import type { Loaded } from '../../api/use-load.ts';
 import { LoadState } from '../feedback/problem.tsx';
-import { Pager } from './pager.tsx';
+import { foundIn, Pager } from './pager.tsx';
 import { type Column, Table } from './table.tsx';
 
 interface PagedTableProps<Row> {
@@ -20,7 +20,7 @@ export function PagedTable<Row extends { id: string }>(props: PagedTableProps<Ro
   const { data } = props.list;
   return (
     <>
-      <LoadState of={props.list} />
+      <LoadState of={props.list} found={data ? foundIn(data.pagination) : undefined} />
       {data?.pagination.total === 0 && empty}
       {data && data.data.length > 0 && (
         <Table caption={caption} columns={columns} rows={data.data} id={({ id }) => id} />

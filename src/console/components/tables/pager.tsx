@@ -22,6 +22,16 @@ interface PagerProps {
   children?: ComponentChildren;
 }
 
+/** Says how many rows a list has. */
+export function foundIn(
+  { total, total_is_exact = true }: PagerProps['pagination'],
+  countedTo = Number.POSITIVE_INFINITY,
+): string {
+  if (total === 0) return 'Nothing found';
+  const open = !total_is_exact || total >= countedTo;
+  return `${open ? 'At least ' : ''}${total.toLocaleString('en')} found`;
+}
+
 /** Links to the other pages of a list whose address takes `offset`. */
 export function Pager({
   pagination: { total, offset, limit, has_more, total_is_exact = true },

@@ -5,7 +5,7 @@ import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { Page } from '../../components/layout/page.tsx';
-import { COUNTED_TO, Pager } from '../../components/tables/pager.tsx';
+import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
 import { May } from '../../session.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS, Filters, readFilter } from './filters.tsx';
@@ -36,7 +36,10 @@ export function AuditPage() {
       }
     >
       <Filters filter={filter} />
-      <LoadState of={{ data, error, stale, reload }} />
+      <LoadState
+        of={{ data, error, stale, reload }}
+        found={data ? foundIn(data.pagination, COUNTED_TO) : undefined}
+      />
       {data && total === 0 && (
         <Empty title="No events match">
           {filter.subject && (

@@ -10,7 +10,7 @@ import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
 import { SearchField } from '../../components/forms/search-field.tsx';
 import { Page } from '../../components/layout/page.tsx';
-import { COUNTED_TO, Pager } from '../../components/tables/pager.tsx';
+import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
 import { SelectPage, useSelection } from '../../components/tables/selection.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -155,7 +155,10 @@ export function FailedDeliveriesPage() {
           {outcome}
         </p>
       )}
-      <LoadState of={{ data, error, stale, reload }} />
+      <LoadState
+        of={{ data, error, stale, reload }}
+        found={data ? foundIn(data.pagination, COUNTED_TO) : undefined}
+      />
       {data && total === 0 && <NothingFailed webhookId={webhook_id} everyAccount={everyAccount} />}
       {rows.length > 0 && (
         <>

@@ -6,7 +6,7 @@ import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
-import { COUNTED_TO, Pager } from '../../components/tables/pager.tsx';
+import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May } from '../../session.tsx';
 import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
@@ -76,7 +76,10 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
           </label>
         </form>
       </search>
-      <LoadState of={{ data, error, stale, reload }} />
+      <LoadState
+        of={{ data, error, stale, reload }}
+        found={data ? foundIn(data.pagination, COUNTED_TO) : undefined}
+      />
       {data?.pagination.total === 0 && (
         <Empty title={status ? 'No deliveries in this state' : 'No deliveries yet'}>
           <May scope="webhooks:write">

@@ -5,7 +5,7 @@ import { useStored } from '../../../api/use-stored.ts';
 import { Empty } from '../../../components/feedback/empty.tsx';
 import { LoadState } from '../../../components/feedback/problem.tsx';
 import { Page } from '../../../components/layout/page.tsx';
-import { Pager } from '../../../components/tables/pager.tsx';
+import { foundIn, Pager } from '../../../components/tables/pager.tsx';
 import { useSelection } from '../../../components/tables/selection.tsx';
 import { Table } from '../../../components/tables/table.tsx';
 import { Icon } from '../../../components/values/icon.tsx';
@@ -69,7 +69,7 @@ export function TransferListPage() {
           <Filters view={view} />
           <Conditions view={view} />
           <SavedFilters view={view} />
-          <LoadState of={list} />
+          <LoadState of={list} found={pagination && foundIn(pagination)} />
           {pagination?.total === 0 && (
             <Empty title="No transfers match">
               <p>
