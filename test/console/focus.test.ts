@@ -1,8 +1,11 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { createKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, eventually } from '../support/console/console.ts';
 import { tabTo, useConsole } from '../support/console/use-console.ts';
+import { CAUSE } from '../support/service/installation.ts';
 import { startWebhookReceiver } from '../support/webhooks/receiver.ts';
 import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -68,16 +71,17 @@ await describeConsole('the focus in the console', () => {
   test('is never under the header of a narrow page, nor under its menu', async () => {
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     await page.setViewportSize({ width: 320, height: 480 });
-    const bottom = () =>
-      page.evaluate("document.querySelector('header.sidebar').getBoundingClientRect().bottom");
-    const top = () => page.evaluate('document.activeElement.getBoundingClientRect().top');
+    /** How far below the header the control with the focus begins. */
+    const distance = () =>
+      page.evaluate(`document.activeElement.getBoundingClientRect().top -
+        document.querySelector('header.sidebar').getBoundingClientRect().bottom`);
     const isInForm = () => page.evaluate("document.activeElement.closest('form') !== null");
     const menu = page.getByRole('button', { name: 'Menu' });
     const first = page.getByLabel('Name', { exact: true });
     await page.getByRole('link', { name: 'Cancel' }).focus();
     let controls = 0;
     while (await isInForm()) {
-      expect(await top()).toBeGreaterThanOrEqual(await bottom());
+      expect(await distance()).toBeGreaterThanOrEqual(0);
       await page.keyboard.press('Shift+Tab');
       controls++;
     }
@@ -90,7 +94,29 @@ await describeConsole('the focus in the console', () => {
     await page.keyboard.press('Tab');
     await hasFocus(page, first);
     await eventually(() => menu.getAttribute('aria-expanded')).toBe('false');
-    expect(await top()).toBeGreaterThanOrEqual(await bottom());
+    expect(await distance()).toBeGreaterThanOrEqual(0);
+  });
+
+  test('is on the button that does no harm where an action cannot be undone', async () => {
+    await createKey(
+      console.installation.commands,
+      keyRequest.parse({
+        name: 'nightly',
+        scopes: ['transfers:read'],
+        account: 'acc_default',
+        expires_in: '30d',
+      }),
+      CAUSE,
+      { allowNever: false },
+    );
+    const page = await console.visitSignedIn('/console/settings/api-keys');
+    const revoke = page.getByRole('button', { name: 'Revoke nightly' });
+    const dialog = page.getByRole('dialog');
+    await press(page, revoke);
+    await hasFocus(page, dialog.getByRole('button', { name: 'Close' }));
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    await hasFocus(page, revoke);
   });
 
   test('goes to the next delivery after the retry of one', async () => {

@@ -37,7 +37,7 @@ export function ConfirmButton({
         <Form
           submit={label}
           onSubmit={() => onConfirm().then(close)}
-          beside={<CloseButton>Close</CloseButton>}
+          beside={<CloseButton first={kind === 'danger'}>Close</CloseButton>}
         >
           {() => <div class="prose">{children}</div>}
         </Form>

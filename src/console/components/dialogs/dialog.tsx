@@ -100,11 +100,17 @@ export function useNoteTyped(): () => void {
   return useContext(Context).noteTyped;
 }
 
+interface CloseButtonProps {
+  /** Has the focus when the dialog opens: a second Enter must not confirm what cannot be undone. */
+  first?: boolean;
+  children: string;
+}
+
 /** Closes the surrounding dialog. */
-export function CloseButton({ children }: { children: string }) {
+export function CloseButton({ first = false, children }: CloseButtonProps) {
   const { closable, onClose } = useContext(Context);
   return (
-    <button type="button" disabled={!closable} onClick={onClose}>
+    <button type="button" autofocus={first} disabled={!closable} onClick={onClose}>
       {children}
     </button>
   );

@@ -93,7 +93,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
           >
             {label}
           </button>
-          <CloseButton>Close</CloseButton>
+          <CloseButton first={action === 'cancel'}>Close</CloseButton>
         </div>
       </>
     );
