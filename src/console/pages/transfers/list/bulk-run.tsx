@@ -117,10 +117,11 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
           {state === 'stopped' && 'Stopped. '}
           <strong>{counts}</strong>
           {state !== 'ended' && ` of up to ${expected.toLocaleString('en')}`}.
-          {state === 'stopped' && ' The others stay as they are.'}
+          {state === 'stopped' && !error && ' The others stay as they are.'}
         </p>
       </div>
       {error && <ProblemNotice error={error} />}
+      {error && <p>Continue repeats the last call, which Waybill carries out once.</p>}
       {refusals.length > 0 && (
         <ul class="refusals" aria-label="Refused transfers">
           {refusals.map(({ id, detail }) => (
