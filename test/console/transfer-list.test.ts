@@ -111,6 +111,21 @@ await describeConsole('the list of transfers', () => {
     await page.getByRole('heading', { level: 1, name: 'one.csv' }).waitFor();
   });
 
+  test('filters by a day that is typed when its year is whole, and Back removes it', async () => {
+    await append('days', 'a.csv', COMPLETED);
+    await untilFound('days', 1);
+    const page = await console.visitSignedIn(list('days'));
+    const from = page.getByLabel('Created from');
+    await eventually(() => files(page)).toEqual(['a.csv']);
+    await from.focus();
+    await page.keyboard.type('01012026');
+    await eventually(() => parameter(page, 'from_date')).toBe('2026-01-01T00:00:00.000Z');
+    expect(await from.inputValue()).toBe('2026-01-01');
+    await page.goBack();
+    await eventually(() => page.url()).toBe(console.url + list('days'));
+    await eventually(() => from.inputValue()).toBe('');
+  });
+
   test('shows the transfers that failed for a reason', async () => {
     await append('reasons', 'failed.csv', FAILED);
     await append('reasons', 'completed.csv', COMPLETED);

@@ -1,5 +1,9 @@
+import { useEffect, useState } from 'preact/hooks';
 import { dayOf, type Edge, edgeOf } from '../values/instants.ts';
 import { useZone } from '../values/time-zone.tsx';
+
+/** The keyboard types a year digit by digit: 2026 is at first the years 2, 20 and 202. */
+const FIRST_YEAR = '1000';
 
 /**
  * A field for the first or last day of a filter, in the shown zone. Its value is the instant at
@@ -17,13 +21,21 @@ export function DayField({
   onChange: (instant: string) => void;
 }) {
   const zone = useZone();
+  const day = dayOf(value ?? '', edge, zone);
+  // Until a year is whole, the field keeps it, even if the page renders again.
+  const [typed, setTyped] = useState(day);
+  useEffect(() => setTyped(day), [day]);
+  function change(to: string): void {
+    setTyped(to);
+    if (to === '' || to >= FIRST_YEAR) onChange(edgeOf(to, edge, zone));
+  }
   return (
     <label>
       <span>{label}</span>
       <input
         type="date"
-        value={dayOf(value ?? '', edge, zone)}
-        onChange={({ currentTarget }) => onChange(edgeOf(currentTarget.value, edge, zone))}
+        value={typed}
+        onChange={({ currentTarget }) => change(currentTarget.value)}
       />
     </label>
   );
