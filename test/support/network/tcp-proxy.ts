@@ -196,8 +196,9 @@ export async function startTcpProxy(
     host: '127.0.0.1',
     port,
     forwarded,
+    // Node may emit no 'close' for a socket that was reset while it ended.
     get connections() {
-      return pairs.size;
+      return [...pairs].filter((pair) => pair.some(({ destroyed }) => !destroyed)).length;
     },
     cut,
     cutAfter(bytes, direction) {
