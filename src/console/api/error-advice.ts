@@ -6,7 +6,7 @@ export const ERROR_ADVICE = {
   tls_error: "Check the server's certificate, its name and its validity, or give the endpoint the CA that signed it (`ca_pem`). An SFTP server must enable one of the algorithms that the message names.",
   connection_failed: "Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.",
   timeout: "The server took too long to answer. Check its load and the network.",
-  stalled: "No byte moved for a minute. Check the network and the load of both servers.",
+  stalled: "No byte moved for a minute, or less than 64 KiB in ten minutes. Check the network and the load of both servers.",
   source_not_found: "Check the path of the source, letter case included. Retry the transfer when the file is there, or create one with the right path.",
   source_changed: "The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then retry the transfer.",
   source_replaced: "The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.",

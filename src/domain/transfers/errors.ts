@@ -29,7 +29,8 @@ export const TRANSFER_ERRORS = {
   },
   stalled: {
     retryable: true,
-    advice: 'No byte moved for a minute. Check the network and the load of both servers.',
+    advice:
+      'No byte moved for a minute, or less than 64 KiB in ten minutes. Check the network and the load of both servers.',
   },
   source_not_found: {
     retryable: false,

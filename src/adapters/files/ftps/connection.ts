@@ -14,7 +14,7 @@ export interface Connection extends Commands {
   /** Features from the server's answer to FEAT, such as `MLST` or `REST`. */
   readonly features: ReadonlyMap<string, string>;
   openDataConnection: OpenDataConnection;
-  /** Maximum silence of the server. Set it on a data connection while you wait for data. */
+  /** Maximum silence of the server. */
   readonly stallMs: number;
   /** Cuts both connections. Everything under way fails with the error. */
   lose(error: Error): void;

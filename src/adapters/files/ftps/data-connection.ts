@@ -1,8 +1,9 @@
 import type { OnReadOpts } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import type { FTPContext, FTPResponse } from 'basic-ftp';
+import { watchForSlowness } from '../slow-connection.ts';
 import { connected } from './connected.ts';
-import { isDataRefusal, isRefusal, SessionExpired, stallError } from './errors.ts';
+import { isDataRefusal, isRefusal, SessionExpired, slowError, stallError } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface DataConnectionOptions {
@@ -17,6 +18,11 @@ export interface DataConnectionOptions {
 /** A file or listing that is under way on a data connection. */
 export interface DataConnection {
   socket: TLSSocket;
+  /**
+   * Waits for data from now on: a server that is silent or too slow breaks both connections.
+   * Returns a function that ends the wait.
+   */
+  expectData(): () => void;
   /**
    * Resolves with the server's reply at the end. Rejects with the error of the server or the
    * connection; the socket is then destroyed.
@@ -68,7 +74,7 @@ const YOUNG_MS = 60_000;
 export function dataConnectionsOf(
   { ftp, request, inTime, lose, loseIfUseless }: Control,
   tls: ConnectionOptions,
-  { connectMs, stallMs }: FtpsTimeouts,
+  { connectMs, stallMs, slowMs }: FtpsTimeouts,
 ): OpenDataConnection {
   const control = ftp.socket as TLSSocket;
   // Node.js resumes a TLS session only under the name with which it began. That is the servername,
@@ -132,12 +138,20 @@ export function dataConnectionsOf(
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
     let failure: Error;
     broken.catch(() => {});
-    socket.on('timeout', () => {
-      const stalled = stallError(stallMs);
-      ftp.closeWithError(stalled);
+    const stall = (error: Error) => {
+      ftp.closeWithError(error);
       // If the server's last reply is already here, closing the control connection fails nothing.
-      socket.destroy(stalled);
-    });
+      socket.destroy(error);
+    };
+    const expectData = () => {
+      socket.setTimeout(stallMs);
+      const endWatch = watchForSlowness(socket, slowMs, () => stall(slowError(slowMs)));
+      return () => {
+        socket.setTimeout(0);
+        endWatch();
+      };
+    };
+    socket.on('timeout', () => stall(stallError(stallMs)));
     socket.on('secureConnect', secure).on('error', (error) => {
       failure = error;
     });
@@ -164,7 +178,7 @@ export function dataConnectionsOf(
         Promise.race([secured.then(() => true), unlessRejected(ended), broken]),
       );
       if (isSecure && hasExpired(socket)) throw new SessionExpired();
-      return { socket, ended, broken };
+      return { socket, expectData, ended, broken };
     } catch (error) {
       socket.destroy();
       if (isRefusal(error)) throw error;

@@ -54,7 +54,7 @@ async function begin(connection: Connection, path: string, offset: number): Prom
 
 function download(
   connection: Connection,
-  { socket, ended, broken }: DataConnection,
+  { socket, expectData, ended, broken }: DataConnection,
   incoming: Incoming,
   path: string,
   offset: number,
@@ -62,9 +62,9 @@ function download(
   let position = offset;
 
   async function take(target: Uint8Array): Promise<number> {
-    socket.setTimeout(connection.stallMs);
+    const received = expectData();
     const bytes = await incoming.read(socket, target);
-    socket.setTimeout(0);
+    received();
     position += bytes;
     return bytes;
   }

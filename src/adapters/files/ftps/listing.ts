@@ -56,10 +56,10 @@ function withoutBreaks(listing: string, entry: RegExp): string {
 }
 
 async function textOf(connection: Connection, command: string): Promise<string> {
-  const { socket, ended, broken } = await connection.openDataConnection([command]);
+  const { socket, expectData, ended, broken } = await connection.openDataConnection([command]);
   const pieces: Buffer[] = [];
   let bytes = 0;
-  socket.setTimeout(connection.stallMs);
+  const received = expectData();
   try {
     for await (const piece of socket as AsyncIterable<Buffer>) {
       pieces.push(piece);
@@ -70,6 +70,8 @@ async function textOf(connection: Connection, command: string): Promise<string> 
     // The server gives the reason for a broken data connection on the control connection.
     await connection.inTime(Promise.race([ended, broken]));
     throw error;
+  } finally {
+    received();
   }
   await connection.inTime(ended);
   return Buffer.concat(pieces).toString();

@@ -1,8 +1,12 @@
+import { SLOW_MS } from '../slow-connection.ts';
+
 export interface FtpsTimeouts {
   /** Limits each step of connecting: the TCP connect, the TLS start and the sign-in. */
   connectMs: number;
   /** Maximum time without an answer, or without a byte of a file that is under way. */
   stallMs: number;
+  /** Limit for a server with which hardly a byte moves while it sends or takes a file or a listing. */
+  slowMs: number;
   /** How long an unused connection stays open. */
   idleMs: number;
   /** A connection that was unused for longer must answer a NOOP before it is used again. */
@@ -16,6 +20,7 @@ export interface FtpsTimeouts {
 export const TIMEOUTS: FtpsTimeouts = {
   connectMs: 20_000,
   stallMs: 60_000,
+  slowMs: SLOW_MS,
   idleMs: 60_000,
   trustMs: 5_000,
   queueMs: 60_000,

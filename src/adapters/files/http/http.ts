@@ -5,6 +5,7 @@ import { pipeline, Readable, Transform } from 'node:stream';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
+import { tooSlowText, watchForSlowness } from '../slow-connection.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
 import type { SentBytes } from './sent-bytes.ts';
 import type { HttpTimeouts } from './timeouts.ts';
@@ -175,18 +176,23 @@ export function createHttp(options: HttpOptions): Http {
       const abort = () => fail(abortError(abortSignal as AbortSignal, 'transfer'));
       abortSignal?.addEventListener('abort', abort, { once: true });
       outgoing.on('error', reject);
+      let endWatch = () => {};
+      outgoing.on('socket', (socket) => {
+        endWatch = watchForSlowness(
+          socket,
+          timeouts.slowMs,
+          () => stall(tooSlowText(timeouts.slowMs)),
+          () => waitsForContent(outgoing),
+        );
+      });
       outgoing.on('close', () => {
+        endWatch();
         abortSignal?.removeEventListener('abort', abort);
         release();
       });
+      const stall = (how: string) => fail(new FileError('stalled', 'transfer', `${host}: ${how}`));
       outgoing.on('timeout', () =>
-        fail(
-          new FileError(
-            'stalled',
-            'transfer',
-            `${host}: no byte went in or out for ${timeouts.stallMs / 1000} s`,
-          ),
-        ),
+        stall(`no byte went in or out for ${timeouts.stallMs / 1000} s`),
       );
       outgoing.on('response', (answer) => {
         incoming = answer;
@@ -249,6 +255,14 @@ export function createHttp(options: HttpOptions): Http {
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/**
+ * Returns whether a request waits until the server has taken or sent content. One that has sent its
+ * content waits for a confirmation, which may take long: S3 sends spaces until then.
+ */
+function waitsForContent(outgoing: ClientRequest): boolean {
+  return outgoing.writableFinished ? outgoing.method === 'GET' : outgoing.writableLength > 0;
 }
 
 function write(outgoing: ClientRequest, body: unknown, sent: SentBytes | undefined): void {

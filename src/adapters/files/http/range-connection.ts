@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
+import { tooSlowText, watchForSlowness } from '../slow-connection.ts';
 import type { HttpTimeouts } from './timeouts.ts';
 
 /** A keep-alive connection that reads the content of answers straight into the caller's memory. */
@@ -35,7 +36,7 @@ interface Pending {
 export function openRangeConnection(
   host: string,
   port: number,
-  { connectMs, stallMs, idleMs }: HttpTimeouts,
+  { connectMs, stallMs, slowMs, idleMs }: HttpTimeouts,
 ): RangeConnection {
   const headBuffer = Buffer.alloc(MAX_HEAD_BYTES);
   let head = Buffer.alloc(0);
@@ -75,16 +76,12 @@ export function openRangeConnection(
     );
   });
   socket.on('timeout', () => {
-    socket.destroy(
-      pending
-        ? new FileError(
-            'stalled',
-            'transfer',
-            `${host}: no byte went in or out for ${stallMs / 1000} s`,
-          )
-        : undefined,
-    );
+    socket.destroy(pending ? stalled(`no byte went in or out for ${stallMs / 1000} s`) : undefined);
   });
+
+  function stalled(how: string): FileError {
+    return new FileError('stalled', 'transfer', `${host}: ${how}`);
+  }
 
   function readHead(asked: Pending, bytes: Uint8Array): void {
     head = Buffer.concat([head, bytes]);
@@ -118,12 +115,16 @@ export function openRangeConnection(
     fetch(request, target, signal) {
       return new Promise((resolve, reject) => {
         const abort = () => pending?.settle(abortError(signal as AbortSignal, 'transfer'));
+        const endWatch = watchForSlowness(socket, slowMs, () =>
+          pending?.settle(stalled(tooSlowText(slowMs))),
+        );
         pending = {
           target,
           headers: null,
           filled: 0,
           settle(outcome) {
             pending = null;
+            endWatch();
             signal?.removeEventListener('abort', abort);
             socket.setTimeout(idleMs).unref();
             if (outcome instanceof Error) {

@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import type { Client, ParsedKey, SFTPWrapper } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import {
@@ -11,11 +10,11 @@ import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
-import { connectionError, fileError, type SshError, withRefusal } from './errors.ts';
+import { connectionError, fileError, withRefusal } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { fingerprintOf } from './host-key.ts';
-import { widenReceiveWindow } from './receive-window.ts';
 import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
+import { type Session, watchSession } from './session.ts';
 import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
@@ -34,7 +33,7 @@ export interface Target {
   announce(key: AnnouncedHostKey): void;
 }
 
-type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
+export type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
 
 /**
  * One SFTP connection. Its methods throw the errors of the server and of ssh2; `fileError` maps
@@ -51,31 +50,17 @@ export interface Connection {
   readonly extensions: ReadonlySet<string>;
   /**
    * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
-   * `stalls` multiplies the limit for a server that says nothing.
+   * `stalls` multiplies the limit for a server that says nothing. A request for the
+   * content of a file says with `content` how much of it the request carries; 0 to read. Any other
+   * answer counts as progress of a slow server.
    */
   request<Result = void>(
     send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
     stalls?: number,
+    content?: number,
   ): Promise<Result>;
   onLost(listener: () => void): void;
   close(): void;
-}
-
-/** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
-interface Negotiated {
-  _extensions: Record<string, string>;
-  _maxReadLen: number;
-  _maxWriteLen: number;
-}
-
-// Channel, subsystem, version, limits. A TCP handshake would only measure the distance to a proxy.
-const ROUND_TRIPS_TO_OPEN = 4;
-
-interface Session {
-  ssh: Client;
-  sftp: SFTPWrapper & Negotiated;
-  socket: Socket;
-  openedInMs: number;
 }
 
 /** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */
@@ -99,7 +84,7 @@ export async function openConnection({
     announce,
   );
   if (fastPath && route.receiving) takeFastPath(session.ssh, session.sftp, route.receiving);
-  return watchSession(session, timeouts.stallMs);
+  return watchSession(session, timeouts);
 }
 
 /**
@@ -205,90 +190,4 @@ async function handshake(
   } finally {
     clearTimeout(timer);
   }
-}
-
-function watchSession(session: Session, stallMs: number): Connection {
-  const { ssh, sftp, socket } = session;
-  /** The requests without an answer, each with its limit in stalls. */
-  const unanswered = new Map<(error: Error) => void, number>();
-  const listeners: (() => void)[] = [];
-  let lost: SshError | null = null;
-  let lastByteAt = 0;
-  let bytesSeen = 0;
-  let roundTripMs = session.openedInMs / ROUND_TRIPS_TO_OPEN;
-
-  function lose(error: SshError): void {
-    if (lost) return;
-    lost = error;
-    clearInterval(watch);
-    socket.destroy();
-    for (const fail of unanswered.keys()) fail(error);
-    for (const listener of listeners) listener();
-  }
-
-  function checkForStall(): void {
-    if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
-    bytesSeen = socket.bytesRead;
-    const limitMs = Math.max(...unanswered.values()) * stallMs;
-    if (unanswered.size === 0 || performance.now() - lastByteAt < limitMs) return;
-    lose(
-      Object.assign(new Error(`the server sent nothing for ${limitMs / 1000} s`), {
-        code: 'ESTALLED',
-      }),
-    );
-  }
-
-  const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
-  widenReceiveWindow(sftp, socket);
-  ssh.on('error', (error) => lose(connectionError(error)));
-  ssh.on('close', () => lose(new Error('the server closed the connection')));
-  sftp.on('error', lose);
-  sftp.on('close', () => lose(new Error('the server ended the SFTP session')));
-
-  /**
-   * Sends the requests of one turn of the event loop together. For small files, system calls are
-   * most of the work.
-   */
-  function sendTogether(): void {
-    if (socket.writableCorked > 0) return;
-    socket.cork();
-    setImmediate(() => socket.uncork());
-  }
-
-  // ssh2 never answers a request that was sent after the end of a connection. So `lose` fails all
-  // unanswered requests.
-  function track<Result>(start: (done: Callback<Result>) => void, stalls: number): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      if (lost) return reject(lost);
-      if (unanswered.size === 0) lastByteAt = performance.now();
-      unanswered.set(reject, stalls);
-      const sentAt = performance.now();
-      sendTogether();
-      const done: Callback<Result> = (error, result) => {
-        unanswered.delete(reject);
-        roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);
-        if (error) reject(lost ?? error);
-        else resolve(result);
-      };
-      try {
-        start(done);
-      } catch (error) {
-        done(error as Error, undefined as never);
-      }
-    });
-  }
-
-  return {
-    get usable() {
-      return lost === null;
-    },
-    get roundTripMs() {
-      return roundTripMs;
-    },
-    packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
-    extensions: new Set(Object.keys(sftp._extensions)),
-    request: (send, stalls = 1) => track((done) => send(sftp, done), stalls),
-    onLost: (listener) => listeners.push(listener),
-    close: () => lose(new Error('the connection was closed')),
-  };
 }

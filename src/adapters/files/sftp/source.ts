@@ -94,8 +94,10 @@ export function sourceFile(
         throw new FileError('connection_failed', 'transfer', `${path} was closed`);
       if (signal.aborted) throw abortError(signal, 'transfer');
       const from = filled;
-      const bytes = await connection.request<number>((sftp, done) =>
-        sftp.read(handle, target, from, target.length - from, offset + from, done),
+      const bytes = await connection.request<number>(
+        (sftp, done) => sftp.read(handle, target, from, target.length - from, offset + from, done),
+        1,
+        0,
       );
       if (bytes === 0)
         throw new FileError(

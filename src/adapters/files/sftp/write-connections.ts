@@ -78,7 +78,11 @@ export function createWriteConnections(
     const least = connections.reduce((a, b) => (b.unanswered < a.unanswered ? b : a));
     least.unanswered++;
     await least.lease.connection
-      .request((sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done))
+      .request(
+        (sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done),
+        1,
+        data.length,
+      )
       .finally(() => least.unanswered--);
     addTo(acknowledged, data.length);
   }

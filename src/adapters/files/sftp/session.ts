@@ -1,0 +1,124 @@
+import type { Socket } from 'node:net';
+import type { Client, SFTPWrapper } from 'ssh2';
+import { createSlowCheck, tooSlowText } from '../slow-connection.ts';
+import type { Callback, Connection } from './connection.ts';
+import { connectionError, type SshError } from './errors.ts';
+import { widenReceiveWindow } from './receive-window.ts';
+import type { SftpTimeouts } from './timeouts.ts';
+
+/** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
+interface Negotiated {
+  _extensions: Record<string, string>;
+  _maxReadLen: number;
+  _maxWriteLen: number;
+}
+
+// Channel, subsystem, version, limits. A TCP handshake would only measure the distance to a proxy.
+const ROUND_TRIPS_TO_OPEN = 4;
+
+export interface Session {
+  ssh: Client;
+  sftp: SFTPWrapper & Negotiated;
+  socket: Socket;
+  openedInMs: number;
+}
+
+/** Returns the connection of a session. It ends when the server is silent or too slow. */
+export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts): Connection {
+  const { ssh, sftp, socket } = session;
+  /** The requests without an answer, each with its limit in stalls. */
+  const unanswered = new Map<(error: Error) => void, number>();
+  const listeners: (() => void)[] = [];
+  let lost: SshError | null = null;
+  let lastByteAt = 0;
+  let bytesSeen = 0;
+  let acknowledged = 0;
+  const slowness = createSlowCheck(() => socket.bytesRead + acknowledged, slowMs);
+  let roundTripMs = session.openedInMs / ROUND_TRIPS_TO_OPEN;
+
+  function lose(error: SshError): void {
+    if (lost) return;
+    lost = error;
+    clearInterval(watch);
+    socket.destroy();
+    for (const fail of unanswered.keys()) fail(error);
+    for (const listener of listeners) listener();
+  }
+
+  function checkForStall(): void {
+    if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
+    bytesSeen = socket.bytesRead;
+    if (unanswered.size === 0) return;
+    const limitMs = Math.max(...unanswered.values()) * stallMs;
+    if (performance.now() - lastByteAt >= limitMs)
+      lose(stalled(`the server sent nothing for ${limitMs / 1000} s`));
+    else if (slowness.tooSlow()) lose(stalled(tooSlowText(slowMs)));
+  }
+
+  const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
+  widenReceiveWindow(sftp, socket);
+  ssh.on('error', (error) => lose(connectionError(error)));
+  ssh.on('close', () => lose(new Error('the server closed the connection')));
+  sftp.on('error', lose);
+  sftp.on('close', () => lose(new Error('the server ended the SFTP session')));
+
+  /**
+   * Sends the requests of one turn of the event loop together. For small files, system calls are
+   * most of the work.
+   */
+  function sendTogether(): void {
+    if (socket.writableCorked > 0) return;
+    socket.cork();
+    setImmediate(() => socket.uncork());
+  }
+
+  // ssh2 never answers a request that was sent after the end of a connection. So `lose` fails all
+  // unanswered requests.
+  function track<Result>(
+    start: (done: Callback<Result>) => void,
+    stalls: number,
+    content: number | undefined,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      if (lost) return reject(lost);
+      if (unanswered.size === 0) {
+        lastByteAt = performance.now();
+        slowness.restart();
+      }
+      unanswered.set(reject, stalls);
+      const sentAt = performance.now();
+      sendTogether();
+      const done: Callback<Result> = (error, result) => {
+        unanswered.delete(reject);
+        if (content === undefined) slowness.restart();
+        else acknowledged += content;
+        roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);
+        if (error) reject(lost ?? error);
+        else resolve(result);
+      };
+      try {
+        start(done);
+      } catch (error) {
+        done(error as Error, undefined as never);
+      }
+    });
+  }
+
+  return {
+    get usable() {
+      return lost === null;
+    },
+    get roundTripMs() {
+      return roundTripMs;
+    },
+    packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
+    extensions: new Set(Object.keys(sftp._extensions)),
+    request: (send, stalls = 1, content) => track((done) => send(sftp, done), stalls, content),
+    onLost: (listener) => listeners.push(listener),
+    close: () => lose(new Error('the connection was closed')),
+  };
+}
+
+function stalled(how: string): SshError {
+  return Object.assign(new Error(how), { code: 'ESTALLED' });
+}
