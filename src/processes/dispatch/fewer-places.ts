@@ -21,15 +21,19 @@ export async function lowerPlaces(sql: Sql, endpointId: string): Promise<boolean
   return lowered.length > 0;
 }
 
-/** Returns whether other processes move transfers of an endpoint. */
+/**
+ * Returns whether other processes have transfers of an endpoint. With `withBytes`, only those count
+ * whose bytes have moved: their processes have connections, and do not only try.
+ */
 export async function movesElsewhere(
   sql: Sql,
   endpointId: string,
   processId: string,
+  { withBytes }: { withBytes: boolean },
 ): Promise<boolean> {
   const [found] = await sql`
     select from (${jobs(sql)}) j
-     where claimed_by <> ${processId}
+     where claimed_by <> ${processId} and (speed_bps is not null or not ${withBytes})
        and ${endpointId} in (source_endpoint_id, destination_endpoint_id) limit 1`;
   return found !== undefined;
 }

@@ -29,6 +29,7 @@ import {
   isOutdated,
   notConnected,
   refusedSignIn,
+  refusingTarget,
   type Target,
   targetsOf,
   version,
@@ -195,7 +196,8 @@ async function attempt(
     if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
       return { type: 'released', figures: meter.resumable(), requeued: true };
     const busy = busyTarget(context, error);
-    if (busy && (await leaveToQueue(deps, busy, failure, signal)))
+    const refusing = busy ?? refusingTarget(context, failure);
+    if (refusing && (await leaveToQueue(deps, refusing, failure, busy !== null, signal)))
       return { type: 'released', figures: meter.resumable(), requeued: true };
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
@@ -218,18 +220,22 @@ async function attempt(
 
 /**
  * Lets transfers of the endpoint wait in the queue for one of the connections that the server
- * accepts. Resolves with false if Waybill has none of these, or if Postgres was unavailable.
+ * accepts. Resolves with false if Waybill has none of these, or if Postgres was unavailable. A
+ * server that did not say that it is `busy` may be down: then another mover must move bytes there.
  */
 async function leaveToQueue(
   deps: AttemptDeps,
   { configured: { endpoint_id, name } }: Target,
   { code }: AttemptFailure,
+  busy: boolean,
   signal: AbortSignal,
 ): Promise<boolean> {
   const waits = async () => {
     if (code !== 'connection_failed' || (await hasConnections(deps, name)))
-      return lowerPlaces(deps.sql, endpoint_id);
-    const others = await movesElsewhere(deps.sql, endpoint_id, deps.processId);
+      return busy && lowerPlaces(deps.sql, endpoint_id);
+    const others = await movesElsewhere(deps.sql, endpoint_id, deps.processId, {
+      withBytes: !busy,
+    });
     if (others) deps.leftToOthers.add(endpoint_id);
     return others;
   };

@@ -101,6 +101,20 @@ export function busyTarget({ source, destination }: Targets, error: unknown): Ta
   return phase === 'read' || phase.startsWith('source_') ? source : destination;
 }
 
+/**
+ * Returns the side whose server ended a new connection and did not say why. Null after any other
+ * failure. Some servers do so when they have all connections that they accept.
+ */
+export function refusingTarget(targets: Targets, { code, phase }: AttemptFailure): Target | null {
+  return code === 'connection_failed' ? connectingTarget(targets, phase) : null;
+}
+
+/** Returns the side to which no connection was open yet. */
+function connectingTarget({ source, destination }: Targets, phase: string): Target | null {
+  const [, side] = /^(source|destination)_(?:connect|sign_in)$/.exec(phase) ?? [];
+  return side === 'source' ? source : side === 'destination' ? destination : null;
+}
+
 /** Returns the side that could not be connected. Null after any other failure. */
 export function notConnected(
   { source, destination }: Targets,
@@ -118,11 +132,10 @@ export function notConnected(
  */
 export async function isOutdated(
   stores: Stores,
-  { source, destination }: Targets,
+  targets: Targets,
   { code, phase }: AttemptFailure,
 ): Promise<boolean> {
-  const [, side] = /^(source|destination)_(?:connect|sign_in)$/.exec(phase) ?? [];
-  const target = side === 'source' ? source : side === 'destination' ? destination : null;
+  const target = connectingTarget(targets, phase);
   if (!target || TRANSFER_ERRORS[code].retryable) return false;
   const { endpoint_id, settings, credentials_record } = target.configured;
   const now = await findEndpoint(stores, endpoint_id);
