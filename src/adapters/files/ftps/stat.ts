@@ -18,9 +18,10 @@ export async function statOf(connection: Connection, path: string): Promise<Stat
   const answer = connection.features.has('MLST')
     ? await connection.request(`MLST ${path}`).catch(nullIfRefused)
     : null;
-  const { type, size, modify } = answer ? factsOf(answer.message) : {};
+  const facts = answer ? factsOf(answer.message) : {};
+  const { type, size, modify } = facts;
   if (type === 'dir' || type === 'cdir') return { type: 'directory', size: 0, version: null };
-  if (type === 'file' && Number(size) > 0)
+  if (type === 'file' && Number(size) > 0 && !mayBeLink(facts))
     return { type: 'file', size: Number(size), version: modify ?? null };
   // This is a link, a pipe (an empty file to ProFTPD's MLST), a server without MLST, or a missing
   // path. For a missing path, SIZE has the clearer reply.
@@ -98,10 +99,23 @@ export async function keepPermissions(
 ): Promise<void> {
   if (!/unix\.mode/i.test(connection.features.get('MLST') ?? '')) return;
   const answer = await connection.request(`MLST ${path}`).catch(nullIfRefused);
-  const { type, 'unix.mode': mode } = answer ? factsOf(answer.message) : {};
+  const facts = answer ? factsOf(answer.message) : {};
+  const { type, size, 'unix.mode': mode } = facts;
   if (type !== 'file' || !/^[0-7]+$/.test(mode ?? '')) return;
+  if (mayBeLink(facts) && (await existing(connection, path))?.size !== Number(size)) return;
   const kept = (Number.parseInt(mode as string, 8) & 0o777) | 0o600;
   await connection.request(`SITE CHMOD ${kept.toString(8)} ${part}`).catch(nullIfRefused);
+}
+
+/** The longest path that a link can hold on Linux. */
+const LONGEST_LINK = 4_096;
+
+/**
+ * Returns whether the facts of a file may be those of a link to it. ProFTPD gives the length and the
+ * permissions of the link, and calls it a file. Everybody may execute a link.
+ */
+function mayBeLink({ size, 'unix.mode': mode = '' }: Record<string, string>): boolean {
+  return Number(size) <= LONGEST_LINK && (Number.parseInt(mode, 8) & 0o111) === 0o111;
 }
 
 export async function isFolder(connection: Connection, path: string): Promise<boolean> {
