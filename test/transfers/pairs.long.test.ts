@@ -85,23 +85,25 @@ describeWithPostgres('big files between every two protocols', () => {
     expect(peakMemory(), route).toBeLessThan(MEMORY_MIB);
   }
 
-  test('300 MiB arrive, and each file replaces the previous one', async () => {
-    const available = ENDPOINT_NAMES.filter((name) => !whyNotAll([name]));
-    const content = randomBytes(300 * MiB);
-    for (const name of available) {
-      await start(name);
-      await endpointOf(name).put('source/file', content);
-    }
-    const sha256 = await sha256At(endpointOf(available[0] as EndpointName), 'source/file');
-    for (const to of available) {
+  for (const to of ENDPOINT_NAMES) {
+    const reason = whyNotAll([to]);
+    const title = `300 MiB arrive at ${to} from each, and each file replaces the previous one`;
+    test.skipIf(reason)(reason ? `${title} (skipped: ${reason})` : title, async () => {
+      const available = ENDPOINT_NAMES.filter((name) => !whyNotAll([name]));
+      const content = randomBytes(300 * MiB);
+      for (const name of available) {
+        await start(name);
+        await endpointOf(name).put('source/file', content);
+      }
+      const sha256 = await sha256At(endpointOf(to), 'source/file');
       await endpointOf(to).put('destination/file', Buffer.from('the one before'));
       for (const from of available) {
         const before = await endpointOf(to).stamp('destination/file');
         await expectMoved(from, 'source/file', to, 'destination/file', sha256);
         expect(await endpointOf(to).stamp('destination/file')).not.toBe(before);
       }
-    }
-  });
+    });
+  }
 
   const ROUND = ['sftp', 's3-strict', 'azure', 'ftps', 'sftp'] as const;
   const reason = whyNotAll(ROUND);
