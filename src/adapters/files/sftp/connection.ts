@@ -1,4 +1,4 @@
-import type { Client, ParsedKey, SFTPWrapper } from 'ssh2';
+import type { Client, ParsedKey } from 'ssh2';
 import SftpClient from 'ssh2-sftp-client';
 import {
   type AnnouncedHostKey,
@@ -14,7 +14,7 @@ import { connectionError, fileError, withRefusal } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { fingerprintOf } from './host-key.ts';
 import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
-import { type Session, watchSession } from './session.ts';
+import { type Connection, type Session, watchSession } from './session.ts';
 import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
@@ -31,36 +31,6 @@ export interface Target {
   fastPath: boolean;
   /** Receives each key that the verified server announces, also the one that it presented. */
   announce(key: AnnouncedHostKey): void;
-}
-
-export type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
-
-/**
- * One SFTP connection. Its methods throw the errors of the server and of ssh2; `fileError` maps
- * them.
- */
-export interface Connection {
-  /** False as soon as the connection is lost or closed. */
-  readonly usable: boolean;
-  /** Maximum bytes of one read request and of one write request. */
-  readonly packet: { read: number; write: number };
-  /** The fastest answer so far. */
-  readonly roundTripMs: number;
-  /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
-  readonly extensions: ReadonlySet<string>;
-  /**
-   * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
-   * `stalls` multiplies the limit for a server that says nothing. A request for the
-   * content of a file says with `content` how much of it the request carries; 0 to read. Any other
-   * answer counts as progress of a slow server.
-   */
-  request<Result = void>(
-    send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
-    stalls?: number,
-    content?: number,
-  ): Promise<Result>;
-  onLost(listener: () => void): void;
-  close(): void;
 }
 
 /** Connects, checks the host key, signs in and opens SFTP. Throws FileError. */

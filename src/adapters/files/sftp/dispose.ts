@@ -1,11 +1,11 @@
 import { disposeOn, type Sources } from '../dispose.ts';
 import type { Disposed, DisposeOptions } from '../port.ts';
-import type { Connection } from './connection.ts';
 import { fileError } from './errors.ts';
 import { typeOf } from './file-type.ts';
 import { namesOn } from './names.ts';
 import { makeFolder, statOf } from './open-part.ts';
 import type { Pool } from './pool.ts';
+import type { Connection } from './session.ts';
 import { identityOf } from './source.ts';
 
 /** Deletes or moves a file, if it is still the one that was copied. */

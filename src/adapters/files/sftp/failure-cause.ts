@@ -1,7 +1,7 @@
 import { dirname } from 'node:path/posix';
 import { FileError, type FileStep } from '../port.ts';
-import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_FAILURE } from './errors.ts';
+import type { Connection } from './session.ts';
 
 /** What `statvfs@openssh.com` says of a file system. */
 interface Disk {

@@ -1,9 +1,9 @@
 import { constants } from 'node:fs';
 import type { Attributes } from 'ssh2';
 import type { FileEntry } from '../port.ts';
-import type { Connection } from './connection.ts';
 import { isRefusal } from './errors.ts';
 import { closeHandle } from './handles.ts';
+import type { Connection } from './session.ts';
 
 export type FileType = FileEntry['type'];
 

@@ -1,6 +1,6 @@
 import { abortable } from '../abort.ts';
 import type { FileStep } from '../port.ts';
-import type { Connection } from './connection.ts';
+import type { Connection } from './session.ts';
 
 /** Opens a file on the server. Throws its refusal. */
 export function openHandle(

@@ -3,10 +3,10 @@ import type { Attributes, FileEntryWithStats } from 'ssh2';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { createFolderEntries } from '../folder-entries.ts';
 import type { FileEntry } from '../port.ts';
-import type { Connection } from './connection.ts';
 import { hasStatus, SSH_FX_EOF } from './errors.ts';
 import { type FileType, typeIn, typeOf } from './file-type.ts';
 import { closeHandle } from './handles.ts';
+import type { Connection } from './session.ts';
 
 const BY_LETTER: Record<string, FileType> = { '-': 'file', d: 'directory', l: 'other' };
 /** Parallel requests for the types of entries. */

@@ -1,8 +1,8 @@
 import type { Stats } from 'ssh2';
 import type { Names } from '../publish.ts';
-import type { Connection } from './connection.ts';
 import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { typeOf } from './file-type.ts';
+import type { Connection } from './session.ts';
 
 /** `stalls` multiplies the time that a rename may take. */
 export function namesOn(connection: Connection, stalls = 1): Names {

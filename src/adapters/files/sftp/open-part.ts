@@ -2,7 +2,6 @@ import { dirname } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { FileError } from '../port.ts';
 import { isAFolder, partDenied } from '../publish.ts';
-import type { Connection } from './connection.ts';
 import {
   hasStatus,
   isRefusal,
@@ -15,6 +14,7 @@ import { causeOf } from './failure-cause.ts';
 import { typeOf } from './file-type.ts';
 import { closeHandle, openHandle } from './handles.ts';
 import type { Pool } from './pool.ts';
+import type { Connection } from './session.ts';
 
 /** Lets the owner of a replaced file resume it. */
 const OWNER_READS_AND_WRITES = 0o600;

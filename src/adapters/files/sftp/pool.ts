@@ -8,7 +8,7 @@ import {
   isRefused,
   untilForgotten,
 } from '../refused-connection.ts';
-import type { Connection } from './connection.ts';
+import type { Connection } from './session.ts';
 import type { SftpTimeouts } from './timeouts.ts';
 
 /**

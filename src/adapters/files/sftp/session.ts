@@ -1,10 +1,39 @@
 import type { Socket } from 'node:net';
 import type { Client, SFTPWrapper } from 'ssh2';
 import { createSlowCheck, tooSlowText } from '../slow-connection.ts';
-import type { Callback, Connection } from './connection.ts';
 import { connectionError, type SshError } from './errors.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 import type { SftpTimeouts } from './timeouts.ts';
+
+type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
+
+/**
+ * One SFTP connection. Its methods throw the errors of the server and of ssh2; `fileError` maps
+ * them.
+ */
+export interface Connection {
+  /** False as soon as the connection is lost or closed. */
+  readonly usable: boolean;
+  /** Maximum bytes of one read request and of one write request. */
+  readonly packet: { read: number; write: number };
+  /** The fastest answer so far. */
+  readonly roundTripMs: number;
+  /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
+  readonly extensions: ReadonlySet<string>;
+  /**
+   * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
+   * `stalls` multiplies the limit for a server that says nothing. A request for the content of a
+   * file says with `content` how many bytes it carries; 0 to read. Any other answer counts as
+   * progress of a slow server.
+   */
+  request<Result = void>(
+    send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
+    stalls?: number,
+    content?: number,
+  ): Promise<Result>;
+  onLost(listener: () => void): void;
+  close(): void;
+}
 
 /** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
 interface Negotiated {

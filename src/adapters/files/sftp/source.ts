@@ -3,12 +3,12 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable, abortError } from '../abort.ts';
 import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
-import type { Connection } from './connection.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { typeOf } from './file-type.ts';
 import { closeHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
+import type { Connection } from './session.ts';
 
 /** 64 reads of 255 KiB, if the server accepts that size: 16 MiB, the size of the receive window. */
 const READS_IN_FLIGHT = 64;

@@ -1,9 +1,9 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
-import type { Connection } from './connection.ts';
 import { closeHandle } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
 import { type Lease, type Pool, WHOLE } from './pool.ts';
+import type { Connection } from './session.ts';
 
 /** One of several connections that a file is written over, with a file handle of its own. */
 interface WriteConnection {

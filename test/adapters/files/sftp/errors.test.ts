@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
-import type { Connection } from '../../../../src/adapters/files/sftp/connection.ts';
 import { connectionError, fileError } from '../../../../src/adapters/files/sftp/errors.ts';
 import { causeOf } from '../../../../src/adapters/files/sftp/failure-cause.ts';
+import type { Connection } from '../../../../src/adapters/files/sftp/session.ts';
 import { explainError } from '../../../../src/adapters/files/system-error.ts';
 
 const error = (message: string, given: object = {}) => Object.assign(new Error(message), given);
