@@ -90,12 +90,13 @@ export async function startService(
   const run = (work: Promise<void>) => running.push(work.catch(fail));
   // A crash of Postgres may lose the last rows of derived tables, and loses their checkpoints with
   // them.
-  const following = { ...installation, sql: installation.derived };
+  const { derived, waiter } = installation;
+  const following = { ...installation, sql: derived, pause: waiter.pause };
   const consume = (consumer: Consumer) => {
     const report = health.report(consumer.name);
     const work = runConsumer(following, consumer, signal, (status) => {
       report(status);
-      if (status.state === 'active') installation.waiter.advance(consumer.name, status.position);
+      if (status.state === 'active') waiter.advance(consumer.name, status.position);
     });
     run(work);
   };

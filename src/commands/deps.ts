@@ -43,8 +43,15 @@ export interface CommandDeps {
    * if they may. Does not resolve the name.
    */
   objectionToWebhookUrl(url: string): string | null;
-  /** Resolves with true once a projection shows the event at `position`; with false after 5 s. */
-  waitFor(projection: ProjectionName, position: bigint | null): Promise<boolean>;
+  /**
+   * Resolves with true once a projection shows the event at `position`; with false after 5 s. A
+   * caller that goes on meanwhile says that the wait is not urgent.
+   */
+  waitFor(
+    projection: ProjectionName,
+    position: bigint | null,
+    isUrgent?: boolean,
+  ): Promise<boolean>;
   /** Waits as `waitFor` for a reader, who does not wait while the projections are known to lag. */
   waitToRead(projection: ProjectionName, position: bigint | null): Promise<boolean>;
   /**

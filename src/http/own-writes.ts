@@ -16,10 +16,11 @@ export async function untilReadable(
   { store, waitFor }: CommandDeps,
   position: bigint | null,
 ): Promise<void> {
+  const isUrgent = store.queryNewest === undefined;
   // Not only for the writer: a wait also catches up a read model that no process follows, and a
   // wait that times out turns readiness red.
-  const shown = waitFor('transfers', position);
-  if (store.queryNewest === undefined) await shown;
+  const shown = waitFor('transfers', position, isUrgent);
+  if (isUrgent) await shown;
 }
 
 /** Returns when the read model shows the transfers that it lacked when the request began. */

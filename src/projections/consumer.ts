@@ -27,8 +27,8 @@ interface Follower {
    */
   pauseMs?: number;
   /**
-   * Pause after every batch with events, in milliseconds, also of a quiet moment. For tables that
-   * no request waits for.
+   * Pause after every batch with events, in milliseconds, also of a quiet moment. A reader of this
+   * process ends it. A reader of another process waits so much longer.
    */
   gatherMs?: number;
   /** Maximum number of events in a batch. 1,000 by default. */
@@ -85,7 +85,12 @@ export interface ConsumerDeps {
   locks: Locks;
   logId: string;
   logger: Logger;
+  /** How consumers pause. By default, nothing ends a pause but its time. */
+  pause?: Pause;
 }
+
+/** Resolves after `ms` milliseconds, when the signal aborts, or when a reader needs the consumer. */
+export type Pause = (consumer: string, ms: number, signal: AbortSignal) => Promise<void>;
 
 export type ConsumerStatus =
   | { state: 'stand_by' }

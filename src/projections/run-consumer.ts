@@ -47,6 +47,7 @@ import {
   type ConsumerDeps,
   type ConsumerStatus,
   lockOf,
+  type Pause,
   publicReason,
 } from './consumer.ts';
 import { notInTime, timeLimit } from './read-to-end.ts';
@@ -207,6 +208,7 @@ async function consume(
   afterBatch: (position: bigint, caughtUp: boolean) => 'continue' | 'stop',
 ): Promise<void> {
   const { name, table, version, streams, asStored, pauseMs, gatherMs } = consumer;
+  const { pause: pauseFor = sleepUntil } = deps;
   await startCheckpoint(deps.sql, table, name, deps.logId, version);
   const checkpoint = await loadCheckpoint(deps.sql, table, name);
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
@@ -258,9 +260,12 @@ async function consume(
       if (end.signal.aborted) break;
       const pause = batch.events.length >= BUSY ? (pauseMs ?? gather) : gather;
       if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
-        await sleep(pause, undefined, { signal }).catch(() => undefined);
+        await pauseFor(name, pause, signal);
     }
   } finally {
     await saving;
   }
 }
+
+const sleepUntil: Pause = (_, ms, signal) =>
+  sleep(ms, undefined, { signal }).catch(() => undefined);

@@ -3,7 +3,7 @@ import { listen } from '../adapters/postgres/listen.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
-import type { ConsumerDeps } from './consumer.ts';
+import type { ConsumerDeps, Pause } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 import { catchUpIfIdle } from './run-consumer.ts';
 import { catchUp } from './until-caught-up.ts';
@@ -18,15 +18,18 @@ const BEYOND_EVERY_LOG = 2n ** 63n;
 interface Waiter {
   name: ProjectionName;
   position: bigint;
+  /** False if nobody is delayed by the wait. */
+  isUrgent: boolean;
   resolve(shown: boolean): void;
 }
 
 export interface ProjectionWaiter {
   /**
    * Resolves with true when the projection shows the event at `position` (at once for null).
-   * Resolves with false after five seconds.
+   * Resolves with false after five seconds. Ends a pause of the consumer, unless `isUrgent` is
+   * false: nobody is delayed by such a wait.
    */
-  waitFor(name: ProjectionName, position: bigint | null): Promise<boolean>;
+  waitFor(name: ProjectionName, position: bigint | null, isUrgent?: boolean): Promise<boolean>;
   /**
    * Waits as `waitFor`, on behalf of a reader. Resolves with false at once while waits time out:
    * during an outage of the projections, readers get what these have.
@@ -37,6 +40,8 @@ export interface ProjectionWaiter {
    * with false after five seconds.
    */
   catchUp(name: ProjectionName): Promise<boolean>;
+  /** A pause of a consumer of this process. It ends as soon as an urgent wait begins. */
+  pause: Pause;
   /** Notes the position of a consumer of this process. It arrives sooner than a notification. */
   advance(name: string, position: bigint): void;
   /**
@@ -55,6 +60,8 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
   const { sql } = deps;
   const reached = new Map<string, bigint>();
   const waiters = new Set<Waiter>();
+  /** What ends the pauses of consumers. */
+  const pauses = new Map<string, () => void>();
   const wakeUp = createWakeUp();
   const closing = new AbortController();
   let late: number | null = null;
@@ -110,7 +117,11 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     looking = null;
   }
 
-  function waitFor(name: ProjectionName, position: bigint | null): Promise<boolean> {
+  function waitFor(
+    name: ProjectionName,
+    position: bigint | null,
+    isUrgent = true,
+  ): Promise<boolean> {
     if (position === null || position <= (reached.get(name) ?? -1n)) return Promise.resolve(true);
     return new Promise((resolve) => {
       const timer = setTimeout(() => {
@@ -121,12 +132,14 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       const waiter: Waiter = {
         name,
         position,
+        isUrgent,
         resolve(shown) {
           clearTimeout(timer);
           resolve(shown);
         },
       };
       waiters.add(waiter);
+      if (isUrgent) pauses.get(name)?.();
       looking ??= look();
     });
   }
@@ -147,6 +160,21 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
         deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up');
         return false;
       }
+    },
+    pause(consumer, ms, signal) {
+      const isAwaited = [...waiters].some((waiter) => waiter.isUrgent && waiter.name === consumer);
+      if (isAwaited || signal.aborted) return Promise.resolve();
+      return new Promise((resolve) => {
+        const end = () => {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', end);
+          pauses.delete(consumer);
+          resolve();
+        };
+        const timer = setTimeout(end, ms);
+        signal.addEventListener('abort', end);
+        pauses.set(consumer, end);
+      });
     },
     advance,
     lateSince: () => late,

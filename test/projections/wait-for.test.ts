@@ -78,6 +78,26 @@ describeWithPostgres('waiting for a projection', () => {
     expect(await waited).toBe(true);
   });
 
+  it('ends the pause of the consumer, and lets it make none meanwhile', async () => {
+    const stopping = new AbortController();
+    const { waitFor, pause, advance } = here.waiter;
+    const pauseLong = (consumer: string) => pause(consumer, 3_600_000, stopping.signal);
+    const head = (await here.store.head()) as bigint;
+    const paused = pauseLong('flows');
+    void waitFor('flows', head + 1n, false);
+    expect(await Promise.race([paused, sleep(50, 'pauses')])).toBe('pauses');
+    const other = pauseLong('audit');
+    const waited = waitFor('flows', head + 1n);
+    await paused;
+    await pauseLong('flows');
+    advance('flows', head + 1n);
+    expect(await waited).toBe(true);
+    const again = pauseLong('flows');
+    expect(await Promise.race([again, other, sleep(50, 'both pause')])).toBe('both pause');
+    stopping.abort();
+    await Promise.all([again, other, pauseLong('flows')]);
+  });
+
   it('ignores a position that no log can have', async () => {
     const head = (await here.store.head()) as bigint;
     here.waiter.advance('transfers', 2n ** 64n - 1n);

@@ -210,10 +210,10 @@ async function runOnce<Reserved extends object, Body>(
   const through: CommandDeps = {
     ...commands,
     store: appendingUnder(lock, commands.store),
-    waitFor(projection, position) {
+    waitFor(projection, position, isUrgent) {
       if (position !== null && position > BigInt(shown[projection] ?? -1))
         shown[projection] = String(position);
-      return commands.waitFor(projection, position);
+      return commands.waitFor(projection, position, isUrgent);
     },
   };
   const correlationId = reserved.requestId ?? request.id;

@@ -26,6 +26,8 @@ export const transfersProjection: Projection = {
   version: 10,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
+  // A statement for each event is a fifth of the work of a service with one client.
+  gatherMs: 10,
   tables: ['transfers', 'transfer_counts', 'batch_counts', 'transfer_totals', ...RETENTION_TABLES],
 
   async create(tx, schema) {
