@@ -27,7 +27,7 @@ export async function retryWhileUnavailable<T>(
       const attempt = call();
       attempt.then(answer, () => undefined);
       return await withTimeout(
-        Math.min(ANSWER_WITHIN_MS, forMs),
+        Math.min(ANSWER_WITHIN_MS, deadline - performance.now()),
         Promise.race([answered, attempt]),
         EventStoreUnavailable,
       );
