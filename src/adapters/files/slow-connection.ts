@@ -60,6 +60,20 @@ export function watchForSlowness(
   return () => clearInterval(timer);
 }
 
+/** Returns the error for a server that was silent for so long. Its code is ESTALLED. */
+export function silentError(stallMs: number): Error {
+  return stalled(`the server sent nothing for ${stallMs / 1000} s`);
+}
+
+/** Returns the error for a server that was too slow for so long. Its code is ESTALLED. */
+export function slowError(slowMs: number): Error {
+  return stalled(tooSlowText(slowMs));
+}
+
+function stalled(how: string): Error {
+  return Object.assign(new Error(how), { code: 'ESTALLED' });
+}
+
 /** Says in an error that a server is too slow. */
 export function tooSlowText(slowMs: number): string {
   return `less than ${LEAST_BYTES >> 10} KiB went in or out in ${slowMs / 1000} s`;

@@ -1,7 +1,8 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { FTPContext } from 'basic-ftp';
+import { silentError } from '../slow-connection.ts';
 import { type Commands, dataConnectionsOf, type OpenDataConnection } from './data-connection.ts';
-import { isDataRefusal, stallError } from './errors.ts';
+import { isDataRefusal } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
 
 /**
@@ -33,7 +34,7 @@ export function connectionOn(
   async function inTime<Result>(promise: Promise<Result>, milliseconds = stallMs): Promise<Result> {
     const { promise: stalled, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
-      const error = stallError(milliseconds);
+      const error = silentError(milliseconds);
       reject(error);
       ftp.closeWithError(error);
     }, milliseconds);

@@ -1,9 +1,9 @@
 import type { OnReadOpts } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import type { FTPContext, FTPResponse } from 'basic-ftp';
-import { watchForSlowness } from '../slow-connection.ts';
+import { silentError, slowError, watchForSlowness } from '../slow-connection.ts';
 import { connected } from './connected.ts';
-import { isDataRefusal, isRefusal, SessionExpired, slowError, stallError } from './errors.ts';
+import { isDataRefusal, isRefusal, SessionExpired } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface DataConnectionOptions {
@@ -151,7 +151,7 @@ export function dataConnectionsOf(
         endWatch();
       };
     };
-    socket.on('timeout', () => stall(stallError(stallMs)));
+    socket.on('timeout', () => stall(silentError(stallMs)));
     socket.on('secureConnect', secure).on('error', (error) => {
       failure = error;
     });

@@ -2,7 +2,6 @@ import { FTPError } from 'basic-ftp';
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { saysBanned, saysBusy } from '../refused-connection.ts';
-import { tooSlowText } from '../slow-connection.ts';
 import { explainError, withoutPath } from '../system-error.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
@@ -130,16 +129,4 @@ export class SessionExpired extends Error {
   constructor() {
     super('the TLS session of the connection has expired');
   }
-}
-
-export function stallError(stallMs: number): Error {
-  return stalled(`the server sent nothing for ${stallMs / 1000} s`);
-}
-
-export function slowError(slowMs: number): Error {
-  return stalled(tooSlowText(slowMs));
-}
-
-function stalled(how: string): Error {
-  return Object.assign(new Error(how), { code: 'ESTALLED' });
 }

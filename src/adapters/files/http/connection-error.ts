@@ -28,6 +28,16 @@ export function connectionError(error: unknown, step: FileStep, subject: string)
   });
 }
 
+/** Returns the FileError for a server that keeps a request waiting. `how` says how. */
+export function stalledError(host: string, how: string): FileError {
+  return new FileError('stalled', 'transfer', `${host}: ${how}`);
+}
+
+/** Says in an error that a server is silent. */
+export function silentText(stallMs: number): string {
+  return `no byte went in or out for ${stallMs / 1000} s`;
+}
+
 /** The subject may be a file, which does not tell where the request went. */
 function placeOf(error: unknown): string {
   const [first] = error instanceof AggregateError ? error.errors : [error];

@@ -6,6 +6,7 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { tooSlowText, watchForSlowness } from '../slow-connection.ts';
+import { silentText, stalledError } from './connection-error.ts';
 import { openRangeConnection, type RangeConnection } from './range-connection.ts';
 import type { SentBytes } from './sent-bytes.ts';
 import type { HttpTimeouts } from './timeouts.ts';
@@ -190,10 +191,8 @@ export function createHttp(options: HttpOptions): Http {
         abortSignal?.removeEventListener('abort', abort);
         release();
       });
-      const stall = (how: string) => fail(new FileError('stalled', 'transfer', `${host}: ${how}`));
-      outgoing.on('timeout', () =>
-        stall(`no byte went in or out for ${timeouts.stallMs / 1000} s`),
-      );
+      const stall = (how: string) => fail(stalledError(host, how));
+      outgoing.on('timeout', () => stall(silentText(timeouts.stallMs)));
       outgoing.on('response', (answer) => {
         incoming = answer;
         // The server has refused the request, and the buffer of its body may get a new owner.

@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { tooSlowText, watchForSlowness } from '../slow-connection.ts';
+import { silentText, stalledError } from './connection-error.ts';
 import type { HttpTimeouts } from './timeouts.ts';
 
 /** A keep-alive connection that reads the content of answers straight into the caller's memory. */
@@ -76,12 +77,8 @@ export function openRangeConnection(
     );
   });
   socket.on('timeout', () => {
-    socket.destroy(pending ? stalled(`no byte went in or out for ${stallMs / 1000} s`) : undefined);
+    socket.destroy(pending ? stalledError(host, silentText(stallMs)) : undefined);
   });
-
-  function stalled(how: string): FileError {
-    return new FileError('stalled', 'transfer', `${host}: ${how}`);
-  }
 
   function readHead(asked: Pending, bytes: Uint8Array): void {
     head = Buffer.concat([head, bytes]);
@@ -116,7 +113,7 @@ export function openRangeConnection(
       return new Promise((resolve, reject) => {
         const abort = () => pending?.settle(abortError(signal as AbortSignal, 'transfer'));
         const endWatch = watchForSlowness(socket, slowMs, () =>
-          pending?.settle(stalled(tooSlowText(slowMs))),
+          pending?.settle(stalledError(host, tooSlowText(slowMs))),
         );
         pending = {
           target,

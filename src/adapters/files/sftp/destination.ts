@@ -159,7 +159,7 @@ function destinationFile(
   async function flushAndClose(): Promise<number> {
     // A server answers the requests for one handle in order, so they need not wait for each other.
     const flushed = connection.extensions.has('fsync@openssh.com')
-      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), stalls)
+      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), { stalls })
       : null;
     const measured = connection
       .request<Stats>((sftp, done) => sftp.fstat(handle, done))

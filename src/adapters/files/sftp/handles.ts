@@ -13,7 +13,7 @@ export function openHandle(
 
 /** Closes a file. A server limits how many are open on a connection. */
 export function closeHandle(connection: Connection, handle: Buffer, stalls = 1): Promise<void> {
-  return connection.request((sftp, done) => sftp.close(handle, done), stalls);
+  return connection.request((sftp, done) => sftp.close(handle, done), { stalls });
 }
 
 /**

@@ -18,10 +18,11 @@ export function namesOn(connection: Connection, stalls = 1): Names {
         throw error;
       }
     },
-    rename: (from, to) => connection.request((sftp, done) => sftp.rename(from, to, done), stalls),
+    rename: (from, to) =>
+      connection.request((sftp, done) => sftp.rename(from, to, done), { stalls }),
     renameOver: connection.extensions.has('posix-rename@openssh.com')
       ? (from, to) =>
-          connection.request((sftp, done) => sftp.ext_openssh_rename(from, to, done), stalls)
+          connection.request((sftp, done) => sftp.ext_openssh_rename(from, to, done), { stalls })
       : null,
     async remove(path) {
       try {

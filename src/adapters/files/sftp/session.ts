@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Client, SFTPWrapper } from 'ssh2';
-import { createSlowCheck, tooSlowText } from '../slow-connection.ts';
+import { createSlowCheck, silentError, slowError } from '../slow-connection.ts';
 import { connectionError, type SshError } from './errors.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 import type { SftpTimeouts } from './timeouts.ts';
@@ -22,17 +22,21 @@ export interface Connection {
   readonly extensions: ReadonlySet<string>;
   /**
    * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
-   * `stalls` multiplies the limit for a server that says nothing. A request for the content of a
-   * file says with `content` how many bytes it carries; 0 to read. Any other answer counts as
-   * progress of a slow server.
+   * The answer counts as progress of a slow server, unless the request has `content`.
    */
   request<Result = void>(
     send: (sftp: SFTPWrapper, done: Callback<Result>) => void,
-    stalls?: number,
-    content?: number,
+    options?: RequestOptions,
   ): Promise<Result>;
   onLost(listener: () => void): void;
   close(): void;
+}
+
+export interface RequestOptions {
+  /** Multiplies the limit for a server that says nothing; 1 by default. */
+  stalls?: number;
+  /** The bytes of a file that the request carries; 0 for one that reads them. */
+  content?: number;
 }
 
 /** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
@@ -79,9 +83,8 @@ export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts
     bytesSeen = socket.bytesRead;
     if (unanswered.size === 0) return;
     const limitMs = Math.max(...unanswered.values()) * stallMs;
-    if (performance.now() - lastByteAt >= limitMs)
-      lose(stalled(`the server sent nothing for ${limitMs / 1000} s`));
-    else if (slowness.tooSlow()) lose(stalled(tooSlowText(slowMs)));
+    if (performance.now() - lastByteAt >= limitMs) lose(silentError(limitMs));
+    else if (slowness.tooSlow()) lose(slowError(slowMs));
   }
 
   const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
@@ -105,8 +108,7 @@ export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts
   // unanswered requests.
   function track<Result>(
     start: (done: Callback<Result>) => void,
-    stalls: number,
-    content: number | undefined,
+    { stalls = 1, content }: RequestOptions,
   ): Promise<Result> {
     return new Promise((resolve, reject) => {
       if (lost) return reject(lost);
@@ -142,12 +144,8 @@ export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),
-    request: (send, stalls = 1, content) => track((done) => send(sftp, done), stalls, content),
+    request: (send, options = {}) => track((done) => send(sftp, done), options),
     onLost: (listener) => listeners.push(listener),
     close: () => lose(new Error('the connection was closed')),
   };
-}
-
-function stalled(how: string): SshError {
-  return Object.assign(new Error(how), { code: 'ESTALLED' });
 }

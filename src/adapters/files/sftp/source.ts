@@ -96,8 +96,7 @@ export function sourceFile(
       const from = filled;
       const bytes = await connection.request<number>(
         (sftp, done) => sftp.read(handle, target, from, target.length - from, offset + from, done),
-        1,
-        0,
+        { content: 0 },
       );
       if (bytes === 0)
         throw new FileError(

@@ -78,11 +78,9 @@ export function createWriteConnections(
     const least = connections.reduce((a, b) => (b.unanswered < a.unanswered ? b : a));
     least.unanswered++;
     await least.lease.connection
-      .request(
-        (sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done),
-        1,
-        data.length,
-      )
+      .request((sftp, done) => sftp.write(least.handle, data, 0, data.length, offset, done), {
+        content: data.length,
+      })
       .finally(() => least.unanswered--);
     addTo(acknowledged, data.length);
   }
