@@ -22,30 +22,30 @@ interface PagerProps {
   children?: ComponentChildren;
 }
 
+type Counted = Pick<PagerProps['pagination'], 'total' | 'total_is_exact'>;
+
+/** Returns whether a list may have more rows than its total says. */
+function isOpen({ total, total_is_exact = true }: Counted, countedTo = Number.POSITIVE_INFINITY) {
+  return !total_is_exact || total >= countedTo;
+}
+
 /** Says how many rows a list has. */
-export function foundIn(
-  { total, total_is_exact = true }: PagerProps['pagination'],
-  countedTo = Number.POSITIVE_INFINITY,
-): string {
-  if (total === 0) return 'Nothing found';
-  const open = !total_is_exact || total >= countedTo;
-  return `${open ? 'At least ' : ''}${total.toLocaleString('en')} found`;
+export function foundIn(counted: Counted, countedTo?: number): string {
+  if (counted.total === 0) return 'Nothing found';
+  const total = counted.total.toLocaleString('en');
+  return `${isOpen(counted, countedTo) ? 'At least ' : ''}${total} found`;
 }
 
 /** Links to the other pages of a list whose address takes `offset`. */
-export function Pager({
-  pagination: { total, offset, limit, has_more, total_is_exact = true },
-  shown,
-  countedTo = Number.POSITIVE_INFINITY,
-  children,
-}: PagerProps) {
+export function Pager({ pagination, shown, countedTo, children }: PagerProps) {
+  const { total, offset, limit, has_more } = pagination;
   const { path, query } = useLocation();
   const nav = useRef<HTMLElement>(null);
   const showFirstRow = () => nav.current?.previousElementSibling?.scrollIntoView();
   const to = (start: number) =>
     urlOf(path, { query: { ...query, offset: start > 0 ? start : undefined } });
   const end = offset + shown;
-  const open = !total_is_exact || total >= countedTo;
+  const open = isOpen(pagination, countedTo);
   const last = Math.max(0, Math.ceil(total / limit) - 1) * limit;
   return (
     <nav ref={nav} class="pager" aria-label="Pages">
