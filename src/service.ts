@@ -271,8 +271,8 @@ async function listen(
 }
 
 /**
- * Throws EventStoreSettingsError if the tables follow the other engine, and WrongLog, which names every
- * consumer whose tables do not follow this log.
+ * Throws EventStoreSettingsError if the tables follow the other engine, and WrongLog, which names
+ * every consumer whose tables do not follow this log.
  */
 async function refuseWrongLog(installation: Installation): Promise<void> {
   const { sql, store, logId } = installation;

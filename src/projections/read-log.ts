@@ -21,7 +21,7 @@ export interface LogSlice {
 
 /**
  * As `readLog`, for a client that may read slowly. If transfers leave the log meanwhile, the read
- * goes on up to the records that name them. Without these, it would look as if somebody had removed
+ * goes on up to the records that name them. Without these, a reader could not explain the missing
  * events. Throws `invalid_parameter` for an unknown position.
  */
 export async function* readLogFrom(

@@ -18,7 +18,7 @@ const BEYOND_EVERY_LOG = 2n ** 63n;
 interface Waiter {
   name: ProjectionName;
   position: bigint;
-  /** False if nobody is delayed by the wait. */
+  /** True if a caller does nothing else until the wait ends. */
   isUrgent: boolean;
   resolve(shown: boolean): void;
 }
@@ -26,8 +26,8 @@ interface Waiter {
 export interface ProjectionWaiter {
   /**
    * Resolves with true when the projection shows the event at `position` (at once for null).
-   * Resolves with false after five seconds. Ends a pause of the consumer, unless `isUrgent` is
-   * false: nobody is delayed by such a wait.
+   * Resolves with false after five seconds. An urgent wait, which is the default, ends a
+   * pause of the consumer. A caller that goes on meanwhile gives false.
    */
   waitFor(name: ProjectionName, position: bigint | null, isUrgent?: boolean): Promise<boolean>;
   /**
