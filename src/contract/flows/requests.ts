@@ -7,6 +7,7 @@ import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flows/
 import { plain, text, title } from '../../domain/text.ts';
 import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import { glob, MAX_GLOBS } from '../batches/requests.ts';
+import { changes } from '../changes.ts';
 import { pageQuery } from '../pages.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
@@ -188,8 +189,8 @@ export const flowRequest = z
 export type FlowRequest = z.output<typeof flowRequest>;
 
 /** Body of PATCH /v1/flows/{id}. */
-export const flowChanges = z
-  .strictObject({
+export const flowChanges = changes(
+  z.strictObject({
     name: fields.name.optional(),
     source: source.optional(),
     ready: ready.optional(),
@@ -202,9 +203,8 @@ export const flowChanges = z
       .optional()
       .describe('Of each transfer. Null means none.'),
     after: afterChange,
-  })
-  .refine((changes) => Object.keys(changes).length > 0, 'must change something')
-  .meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });
+  }),
+).meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });
 export type FlowChanges = z.output<typeof flowChanges>;
 
 /** Body of POST /v1/flows/{id}/runs. It may be missing. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { STANDARD_SECRET_PREFIX, WEBHOOK_EVENT_TYPES } from '../../domain/webhook.ts';
+import { changes } from '../changes.ts';
 
 export const webhookId = z.string().meta({ examples: ['whk_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 
@@ -76,16 +77,16 @@ export const webhookRequest = z
 export type WebhookRequest = z.output<typeof webhookRequest>;
 
 /** Body of PATCH /v1/webhooks/{id}. Omitted fields stay. */
-export const webhookChanges = z
-  .strictObject({
+export const webhookChanges = changes(
+  z.strictObject({
     url: url.optional(),
     events: events.optional(),
     enabled: z
       .boolean()
       .optional()
       .describe('While false, new events are not delivered unless you replay them.'),
-  })
-  .meta({ id: 'WebhookChanges' });
+  }),
+).meta({ id: 'WebhookChanges' });
 export type WebhookChanges = z.output<typeof webhookChanges>;
 
 const rotation = z
