@@ -5,7 +5,7 @@ import type { AnnouncedHostKey } from '../domain/endpoints/host-keys.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, handle, ofRequest } from './handle.ts';
+import { type Cause, type Handled, handle, load, ofRequest, requireRevision } from './handle.ts';
 
 /** Stops new claims for transfers of the endpoint. Transfers that already move continue. */
 export function pauseEndpoint(
@@ -114,6 +114,10 @@ export async function removeEndpoint(
   cause: Cause,
   onlyAt?: readonly number[],
 ): Promise<void> {
+  const stream = streamName('endpoint', endpointId);
+  // First: nobody should end transfers for a removal that an outdated view then prevents.
+  if (onlyAt)
+    requireRevision(stream, (await load(deps.store, endpointDecider, stream)).revision, onlyAt);
   const open = await deps.openTransfersOf(endpointId);
   if (open.length > 0) {
     throw new DomainError(
@@ -126,7 +130,7 @@ export async function removeEndpoint(
   const { position } = await handle(
     deps.store,
     endpointDecider,
-    streamName('endpoint', endpointId),
+    stream,
     { type: 'remove' },
     cause,
     { onlyAt },

@@ -93,12 +93,7 @@ export async function handle<State, Command, E extends Event>(
       throw new EventStoreUnavailable(
         `The event store answered without revision ${before.revision} of ${stream}, which exists`,
       );
-    if (onlyAt && !onlyAt.includes(before.revision))
-      throw new DomainError(
-        'precondition_failed',
-        `${parseStream(stream).id} has changed and is at revision ${before.revision} now. Read it ` +
-          'again, and repeat the request if your change still holds',
-      );
+    requireRevision(stream, before.revision, onlyAt);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
     if (decided === null) continue;
@@ -131,6 +126,20 @@ export async function handle<State, Command, E extends Event>(
       await sleep(Math.random() * 5 * attempt);
     }
   }
+}
+
+/** Throws `precondition_failed` if a stream is at another revision than those given. */
+export function requireRevision(
+  stream: string,
+  revision: number,
+  onlyAt: readonly number[] | undefined,
+): void {
+  if (!onlyAt || onlyAt.includes(revision)) return;
+  throw new DomainError(
+    'precondition_failed',
+    `${parseStream(stream).id} has changed and is at revision ${revision} now. Read it again, and ` +
+      'repeat the request if your change still holds',
+  );
 }
 
 /**

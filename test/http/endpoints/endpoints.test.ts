@@ -373,6 +373,11 @@ describeWithPostgres('/v1/endpoints', () => {
         detail: expect.stringContaining(transfer.id),
       },
     });
+    const stale = { headers: { 'If-Match': '"7"' } };
+    expect(await ask('DELETE', `/${id}`, stale)).toMatchObject({
+      status: 412,
+      body: { code: 'precondition_failed' },
+    });
     await api.ask('DELETE', `/v1/transfers/${transfer.id}`);
     expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204 });
   });
