@@ -10,7 +10,7 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Problem } from '../contract/problems.ts';
-import { reasonOf } from '../domain/errors.ts';
+import { DomainError, reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
@@ -47,7 +47,7 @@ import { signingRoutes } from './proof/signing-routes.ts';
 import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './requests/body.ts';
 import { createClientErrorHandler } from './requests/client-error.ts';
 import { continueLate } from './requests/expect.ts';
-import { createMethodGuard } from './requests/methods.ts';
+import { createMethodGuard, NOTHING_HERE } from './requests/methods.ts';
 import { isApi } from './requests/path.ts';
 import {
   answerEveryRequest,
@@ -161,6 +161,10 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.setErrorHandler(async (error, request, reply) => {
     answerError(await confirmed(authentication, request, reply, error), request, reply);
     return reply;
+  });
+  // Of missing files: the method guard rejects unknown paths before.
+  app.setNotFoundHandler(() => {
+    throw new DomainError('not_found', NOTHING_HERE);
   });
   acceptJson(app);
   continueLate(app);

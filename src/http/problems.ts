@@ -5,6 +5,7 @@ import { type Problem, type ProblemCode, problem } from '../contract/problems.ts
 import { DomainError } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
 import { BODY_LIMIT } from './requests/body.ts';
+import { NOTHING_HERE } from './requests/methods.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 
@@ -25,7 +26,7 @@ const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
     detail: 'The length of the body differs from Content-Length',
   },
   FST_ERR_BAD_URL: { code: 'malformed_request', detail: 'The path must be percent-encoded UTF-8' },
-  FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: 'Nothing exists at this path' },
+  FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: NOTHING_HERE },
 };
 
 /**

@@ -60,6 +60,11 @@ describeWithPostgres('health, metrics and documentation', () => {
     for (const path of assets)
       expect(await api.ask('GET', path, { key: null })).toMatchObject({ status: 200 });
     expect((await api.ask('GET', '/docs/json', { key: null })).body.openapi).toBe('3.1.0');
+    for (const missing of ['/docs/static/missing', '/docs/static/..%2fpackage.json'])
+      expect(await api.ask('GET', missing, { key: null })).toMatchObject({
+        status: 404,
+        body: { code: 'not_found' },
+      });
   });
 
   test('requests in progress are answered during a shutdown', async () => {

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
+import { NOTHING_HERE } from '../requests/methods.ts';
 
 const BUILT = join(import.meta.dirname, '..', '..', '..', 'dist', 'console');
 
@@ -35,7 +36,7 @@ export const consoleRoutes: FastifyPluginAsync = async (app) => {
     async (request, reply) => {
       const { file } = request.params;
       if (basename(file) !== file || !existsSync(join(BUILT, 'assets', file)))
-        throw new DomainError('not_found', 'Nothing exists at this path');
+        throw new DomainError('not_found', NOTHING_HERE);
       return reply.sendFile(`assets/${file}`, { maxAge: '365d', immutable: true });
     },
   );

@@ -2,6 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
 import { routedPathOf } from './path.ts';
 
+/** The detail of a path that no route has, or a file that does not exist. */
+export const NOTHING_HERE = 'Nothing exists at this path: /docs lists all paths';
+
 /** A path of a route with a parameter or a wildcard. */
 const PATTERN = /[:*]/;
 
@@ -52,7 +55,7 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
       const matching = fixed
         ? [fixed]
         : [...routes.values()].filter(({ pattern }) => pattern.test(path));
-      if (matching.length === 0) throw new DomainError('not_found', 'Nothing exists at this path');
+      if (matching.length === 0) throw new DomainError('not_found', NOTHING_HERE);
       const allow = listOf(matching.flatMap(({ methods }) => [...methods]));
       void reply.header('allow', allow);
       if (request.method === 'OPTIONS') return reply.code(204).send();
