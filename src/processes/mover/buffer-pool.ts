@@ -4,7 +4,7 @@ import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 export interface PooledBuffer {
   buffer: Uint8Array;
   release(): void;
-  /** Takes the buffer out of the pool, which gets another one: it will be held for long. */
+  /** Stops counting the buffer as one of the pool, which can lend another: it is held for long. */
   keep(): void;
 }
 
@@ -12,6 +12,9 @@ export interface PooledBuffer {
  * The memory that all moves of a process share. A file without a buffer waits for one with `take`.
  * A file that has one gets more with `tryTake`, if buffers are free. So many files get one buffer
  * each, and a single file gets several.
+ *
+ * The pool never drops a buffer. The memory is as much as was in use at one time: `count` buffers,
+ * and what slow files and files with a limit hold beyond these.
  */
 export interface BufferPool {
   /** Size of a buffer, in bytes. Callers ask for at most this much. */
@@ -24,67 +27,64 @@ export interface BufferPool {
   take(bytes: number, signal: AbortSignal): Promise<PooledBuffer>;
   /** Returns a buffer if one is free and no caller waits. */
   tryTake(bytes: number): PooledBuffer | null;
+  /** Returns a buffer beyond those that files share, for one that holds it for long. */
+  takeFurther(bytes: number): PooledBuffer;
 }
+
+/** The pool as one file sees it. */
+export type FileBuffers = Omit<BufferPool, 'takeFurther'>;
 
 /** How long a file waits for a buffer of the pool. */
 const PATIENCE_MS = 10_000;
 
-/** A small file gets memory of its own, so it does not wait for large ones. */
-function ownMemory(bytes: number): PooledBuffer {
-  const nothing = () => undefined;
-  return {
-    buffer: new Uint8Array(new SharedArrayBuffer(bytes)),
-    release: nothing,
-    keep: nothing,
-  };
-}
-
 export function createBufferPool(count: number, bufferBytes: number): BufferPool {
-  const idle: Uint8Array[] = [];
-  const waiting = new Set<(buffer: Uint8Array) => void>();
-  let allocated = 0;
+  const large = createReusedMemory(bufferBytes);
+  // A small file does not wait for large ones.
+  const small = createReusedMemory(SMALL_FILE_BYTES);
+  const waiting = new Set<() => void>();
+  let inUse = 0;
 
-  function freeBuffer(): Uint8Array | null {
-    const buffer = idle.pop();
-    if (buffer || allocated >= count) return buffer ?? null;
-    allocated++;
-    return allocate();
+  function wakeNext(): void {
+    const [next] = waiting;
+    next?.();
   }
 
-  // Shared memory: the endpoint threads fill it, write from it and hash it.
-  function allocate(): Uint8Array {
-    return new Uint8Array(new SharedArrayBuffer(bufferBytes));
+  function ofSmallFile(bytes: number): PooledBuffer {
+    return { ...small.lend(bytes), keep: () => undefined };
   }
 
-  function pooled(whole: Uint8Array, bytes: number): PooledBuffer {
-    let released = false;
-    const giveBack = (free: () => Uint8Array) => {
-      if (released) return;
-      released = true;
-      const [next] = waiting;
-      if (next) next(free());
-      else if (allocated > count) allocated--;
-      else idle.push(free());
+  function pooled(bytes: number, { further = false } = {}): PooledBuffer {
+    const { buffer, release } = large.lend(bytes);
+    let counts = !further;
+    if (counts) inUse++;
+    const leave = () => {
+      if (counts) inUse--;
+      counts = false;
+      wakeNext();
     };
     return {
-      buffer: whole.subarray(0, bytes),
-      release: () => giveBack(() => whole),
-      keep: () => giveBack(allocate),
+      buffer,
+      release() {
+        release();
+        leave();
+      },
+      keep: leave,
     };
   }
 
   return {
     bufferBytes,
     tryTake(bytes) {
-      if (bytes <= SMALL_FILE_BYTES) return ownMemory(bytes);
-      const whole = waiting.size === 0 ? freeBuffer() : null;
-      return whole && pooled(whole, bytes);
+      if (bytes <= SMALL_FILE_BYTES) return ofSmallFile(bytes);
+      return waiting.size === 0 && inUse < count ? pooled(bytes) : null;
     },
+    takeFurther: (bytes) =>
+      bytes <= SMALL_FILE_BYTES ? ofSmallFile(bytes) : pooled(bytes, { further: true }),
     take(bytes, signal) {
       signal.throwIfAborted();
-      if (bytes <= SMALL_FILE_BYTES) return Promise.resolve(ownMemory(bytes));
-      const whole = waiting.size === 0 ? freeBuffer() : null;
-      if (whole) return Promise.resolve(pooled(whole, bytes));
+      if (bytes <= SMALL_FILE_BYTES) return Promise.resolve(ofSmallFile(bytes));
+      if (waiting.size === 0 && (inUse < count || large.hasIdle()))
+        return Promise.resolve(pooled(bytes));
       return new Promise((resolve, reject) => {
         const stopWaiting = () => {
           clearTimeout(timer);
@@ -95,17 +95,35 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
           stopWaiting();
           reject(signal.reason);
         };
-        const give = (buffer: Uint8Array) => {
+        const give = () => {
           stopWaiting();
-          resolve(pooled(buffer, bytes));
+          resolve(pooled(bytes));
         };
-        const timer = setTimeout(() => {
-          allocated++;
-          give(allocate());
-        }, PATIENCE_MS);
+        const timer = setTimeout(give, PATIENCE_MS);
         waiting.add(give);
         signal.addEventListener('abort', abort, { once: true });
       });
+    },
+  };
+}
+
+/**
+ * Lends shared memory: the endpoint threads fill it, write from it and hash it. It is used again,
+ * because V8 does not count such memory. It frees a part of it only when each thread that has seen
+ * that part has collected garbage, and a quiet thread does not do that for hours.
+ */
+function createReusedMemory(bufferBytes: number) {
+  const idle: Uint8Array[] = [];
+  return {
+    hasIdle: () => idle.length > 0,
+    lend(bytes: number) {
+      const whole = idle.pop() ?? new Uint8Array(new SharedArrayBuffer(bufferBytes));
+      let released = false;
+      const release = () => {
+        if (!released) idle.push(whole);
+        released = true;
+      };
+      return { buffer: whole.subarray(0, bytes), release };
     },
   };
 }

@@ -1,26 +1,20 @@
-import { type BufferPool, createBufferPool, type PooledBuffer } from './buffer-pool.ts';
+import type { BufferPool, FileBuffers, PooledBuffer } from './buffer-pool.ts';
 
 /** Chunks under way of a file with a limit: one is read while the other is written. */
-const OWN_BUFFERS = 2;
+const LIMITED_BUFFERS = 2;
 
 /** The buffers of one file. */
-export interface LimitedBuffers extends BufferPool {
+export interface LimitedBuffers extends FileBuffers {
   /** Takes what the file holds out of the pool, when its bandwidth becomes limited. */
   keep(): void;
 }
 
 /**
  * Wraps the pool for one file. While its bandwidth is limited, it holds its buffers for long, so it
- * gets buffers of its own: those of the pool are for files that move at full speed.
+ * gets further ones: those that files share are for files that move at full speed.
  */
 export function createLimitedBuffers(pool: BufferPool, limited: () => boolean): LimitedBuffers {
   const held = new Set<PooledBuffer>();
-  let own: BufferPool | null = null;
-
-  function ownBuffers(): BufferPool {
-    own ??= createBufferPool(OWN_BUFFERS, pool.bufferBytes);
-    return own;
-  }
 
   function hold(pooled: PooledBuffer): PooledBuffer {
     held.add(pooled);
@@ -34,14 +28,14 @@ export function createLimitedBuffers(pool: BufferPool, limited: () => boolean): 
   return {
     bufferBytes: pool.bufferBytes,
     async take(bytes, signal) {
-      if (limited()) return ownBuffers().take(bytes, signal);
+      if (limited()) return hold(pool.takeFurther(bytes));
       const pooled = await pool.take(bytes, signal);
       // The limit may have begun meanwhile.
       if (limited()) pooled.keep();
       return hold(pooled);
     },
     tryTake(bytes) {
-      if (limited()) return ownBuffers().tryTake(bytes);
+      if (limited()) return held.size < LIMITED_BUFFERS ? hold(pool.takeFurther(bytes)) : null;
       const pooled = pool.tryTake(bytes);
       return pooled && hold(pooled);
     },

@@ -56,3 +56,17 @@ test('a file that waited for the pool while a limit began does not hold its buff
   await waiting;
   expect(pool.tryTake(MiB)).not.toBeNull();
 });
+
+test('files with a limit use the memory of those before them', async () => {
+  const pool = createBufferPool(2, MiB);
+  const seen = new Set<ArrayBufferLike>();
+  for (let round = 0; round < 5; round++) {
+    const file = createLimitedBuffers(pool, () => true);
+    const held = [await file.take(MiB, never), file.tryTake(MiB)];
+    for (const one of held) {
+      seen.add(one?.buffer.buffer as ArrayBufferLike);
+      one?.release();
+    }
+  }
+  expect(seen.size).toBe(2);
+});

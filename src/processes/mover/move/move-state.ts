@@ -2,7 +2,7 @@ import type { UnixTime } from '../../../adapters/files/modification-time.ts';
 import type { FileEndpoint, FileIdentity, ResumePoint } from '../../../adapters/files/port.ts';
 import type { TransferOptions } from '../../../domain/transfers/options.ts';
 import type { MtimeOutcome, Verification } from '../../../domain/transfers/transfer.ts';
-import type { BufferPool } from '../buffer-pool.ts';
+import type { FileBuffers } from '../buffer-pool.ts';
 import type { Hasher } from '../hash/hasher.ts';
 import type { Meter } from '../meter.ts';
 
@@ -23,7 +23,7 @@ export interface Move {
   /** Saved by the claim before this one. Null for the first claim. */
   record: ResumeRecord | null;
   meter: Meter;
-  buffers: BufferPool;
+  buffers: FileBuffers;
   /** Waits until a file of this size may move. Called with the size of the open source. */
   opened(bytes: number): Promise<void>;
   /** Creates a hasher for a file of `size` bytes. */

@@ -1,6 +1,6 @@
 import type { DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
-import type { BufferPool, PooledBuffer } from '../buffer-pool.ts';
+import type { FileBuffers, PooledBuffer } from '../buffer-pool.ts';
 import { AttemptError, onSide } from '../failure.ts';
 import { chunkCount, type MoveState } from './move-state.ts';
 
@@ -11,7 +11,7 @@ export interface Pump {
   state: MoveState;
   source: SourceFile;
   destination: DestinationFile;
-  buffers: BufferPool;
+  buffers: FileBuffers;
   signal: AbortSignal;
   /** Called when all reads have ended, while the last chunks are hashed and written. */
   onRead(): void;
