@@ -58,10 +58,21 @@ export interface FileIdentity {
   version: string | null;
 }
 
+/** What an object store sends with an object, so that a program knows what it gets. */
+export interface ContentHeaders {
+  contentType?: string | undefined;
+  contentEncoding?: string | undefined;
+  contentLanguage?: string | undefined;
+  contentDisposition?: string | undefined;
+  cacheControl?: string | undefined;
+}
+
 export interface SourceFile {
   readonly identity: FileIdentity;
   /** When its content was last changed, as the server or its metadata says. Null if unknown. */
   readonly modifiedAt: UnixTime | null;
+  /** Absent if the protocol has none. */
+  readonly headers?: ContentHeaders | undefined;
   /**
    * Number of parallel reads, in any order. 1 means one after the other, from the start to the end.
    */
@@ -114,6 +125,8 @@ export interface OpenDestination {
   content?: Uint8Array | undefined;
   /** The modification time that the file gets. Absent: whatever the server gives it. */
   modifiedAt?: UnixTime | undefined;
+  /** The headers that the file gets, if the protocol has them. */
+  headers?: ContentHeaders | undefined;
   /**
    * Counts the bytes of the file from where it was opened on, as the server acknowledges them, or
    * as the socket has sent them if the protocol acknowledges only a whole request. For people to

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { assertCommitted } from '../http/destination-file.ts';
-import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
-import { metadataOf, type Store } from './store.ts';
+import { headersOf, metadataOf, type Store } from './store.ts';
 
 /** The state in a resume point of staged blocks. */
 export interface BlocksState {
@@ -16,7 +15,8 @@ export interface BlocksState {
   compared: boolean;
 }
 
-export interface BlocksOptions extends Pick<OpenDestination, 'acknowledged' | 'pace'> {
+export interface BlocksOptions
+  extends Pick<OpenDestination, 'modifiedAt' | 'headers' | 'acknowledged' | 'pace'> {
   name: string;
   transferId: string;
   claimId: string;
@@ -24,7 +24,6 @@ export interface BlocksOptions extends Pick<OpenDestination, 'acknowledged' | 'p
   blockSize: number;
   /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
   checksum: 'md5' | 'crc64';
-  modifiedAt?: UnixTime | undefined;
   signal: AbortSignal;
 }
 
@@ -189,6 +188,7 @@ function stagedBlocks(
         abortSignal: signal,
         conditions,
         ...metadataOf(options.modifiedAt),
+        ...headersOf(options.headers),
       });
       await checkCommitted(version);
       const destinationChecksum = compared ? checksum : 'none';

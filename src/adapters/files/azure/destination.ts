@@ -55,7 +55,8 @@ async function openBlockBlob(
   options: OpenDestination,
   signal: AbortSignal,
 ): Promise<UploadedFile> {
-  const { transferId, claimId, size, overwrite, resume, modifiedAt, acknowledged, pace } = options;
+  const { transferId, claimId, size, overwrite, resume, modifiedAt, headers, acknowledged, pace } =
+    options;
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
   if (blockSize === null)
@@ -72,6 +73,7 @@ async function openBlockBlob(
       blockSize,
       checksum,
       modifiedAt,
+      headers,
       acknowledged,
       pace,
       signal,

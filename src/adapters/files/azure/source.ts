@@ -1,11 +1,12 @@
+import { contentHeaders } from '../http/content-headers.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type Answer, type Described, openRanges, sizeUnknown } from '../http/source-file.ts';
 import { fromRfc3339, MTIME_KEY, toUnixTime } from '../modification-time.ts';
-import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
+import { type ContentHeaders, FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
 
-interface Properties {
+interface Properties extends ContentHeaders {
   contentLength?: number | undefined;
   etag?: string | undefined;
   lastModified?: Date | undefined;
@@ -37,16 +38,12 @@ export async function openSource(
     const abortSignal = AbortSignal.any([lifetime.ended]);
     store.fill(target, abortSignal);
     const conditions = identity?.version ? { ifMatch: identity.version } : {};
-    const { contentRange, contentLength, etag, lastModified, metadata } = await blob.download(
-      first,
-      target.length,
-      { abortSignal, conditions },
-    );
+    const answer = await blob.download(first, target.length, { abortSignal, conditions });
     return {
-      range: contentRange,
-      describe: (size) => describe(name, { contentLength: size, etag, lastModified, metadata }),
+      range: answer.contentRange,
+      describe: (size) => describe(name, answer, size),
       // The whole content came with the answer.
-      read: async () => contentLength ?? 0,
+      read: async () => answer.contentLength ?? 0,
       discard: () => {},
     };
   }
@@ -61,8 +58,11 @@ export async function openSource(
 /** Throws `size_unknown` for a blob whose size the server does not say. */
 export function describe(
   name: string,
-  { contentLength, etag, lastModified, metadata }: Properties,
+  answer: Properties,
+  contentLength = answer.contentLength,
 ): Described {
+  // The answer has getters, which a rest or spread would lose.
+  const { etag, lastModified, metadata } = answer;
   // An account with a hierarchical namespace marks a folder this way.
   if (metadata?.hdi_isfolder === 'true')
     throw new FileError('source_not_found', 'open', `${name} is a directory`);
@@ -71,5 +71,12 @@ export function describe(
   return {
     identity: { size: contentLength, version: etag ?? null },
     modifiedAt: fromRfc3339(metadata?.[MTIME_KEY]) ?? toUnixTime(written),
+    headers: contentHeaders({
+      contentType: answer.contentType,
+      contentEncoding: answer.contentEncoding,
+      contentLanguage: answer.contentLanguage,
+      contentDisposition: answer.contentDisposition,
+      cacheControl: answer.cacheControl,
+    }),
   };
 }

@@ -1,5 +1,6 @@
 import {
   type BlobGetPropertiesResponse,
+  type BlobHTTPHeaders,
   type BlockBlobClient,
   ContainerClient,
   newPipeline,
@@ -12,7 +13,7 @@ import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
 import { MTIME_KEY, toRfc3339, type UnixTime } from '../modification-time.ts';
-import type { OpenDestination } from '../port.ts';
+import type { ContentHeaders, OpenDestination } from '../port.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
 
@@ -131,6 +132,18 @@ export function createStore({
     },
     close: () => http.close(),
   };
+}
+
+/** Returns the headers of a new blob, as the SDK names them. */
+export function headersOf(headers: ContentHeaders = {}) {
+  const blobHTTPHeaders = {
+    blobCacheControl: headers.cacheControl,
+    blobContentDisposition: headers.contentDisposition,
+    blobContentEncoding: headers.contentEncoding,
+    blobContentLanguage: headers.contentLanguage,
+    blobContentType: headers.contentType,
+  };
+  return { blobHTTPHeaders } as { blobHTTPHeaders: BlobHTTPHeaders };
 }
 
 /** Returns the metadata that has the modification time, in rclone's form. */

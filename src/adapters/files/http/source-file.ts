@@ -1,11 +1,12 @@
 import type { UnixTime } from '../modification-time.ts';
-import { FileError, type FileIdentity, type SourceFile } from '../port.ts';
+import { type ContentHeaders, FileError, type FileIdentity, type SourceFile } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
 
 /** What an answer says of a file. */
 export interface Described {
   identity: FileIdentity;
   modifiedAt: UnixTime | null;
+  headers: ContentHeaders;
 }
 
 /** The answer to a request for a range, before its bytes are read. */
@@ -68,7 +69,7 @@ export async function openRanges(
     return { ...described, head: taken === range.bytes ? bytes.subarray(0, taken) : NO_BYTES };
   }
 
-  const { identity, modifiedAt, head } = await lifetime.run('open', readHead);
+  const { identity, modifiedAt, headers, head } = await lifetime.run('open', readHead);
   const { size } = identity;
 
   async function fill(first: number, target: Uint8Array): Promise<void> {
@@ -96,6 +97,7 @@ export async function openRanges(
   return {
     identity,
     modifiedAt,
+    headers,
     parallelReads: 4,
     readAtOnce: head.length === size,
     async read(offset, target) {

@@ -48,7 +48,7 @@ async function openMultipart(
   uploads: Uploads,
   limits: PartLimits,
   key: string,
-  { transferId, size, overwrite, resume, modifiedAt, acknowledged, pace }: OpenDestination,
+  { transferId, size, overwrite, resume, modifiedAt, headers, acknowledged, pace }: OpenDestination,
   signal: AbortSignal,
 ): Promise<UploadedFile> {
   const { chunkSize } = limits;
@@ -59,7 +59,16 @@ async function openMultipart(
       'open',
       `${key}: a multipart upload can't hold ${size} bytes`,
     );
-  const cut: UploadOptions = { key, size, partSize, modifiedAt, acknowledged, pace, signal };
+  const cut: UploadOptions = {
+    key,
+    size,
+    partSize,
+    modifiedAt,
+    headers,
+    acknowledged,
+    pace,
+    signal,
+  };
   const resumed = resume && (await resumeUpload(store, cut, resume));
   // An earlier upload of this transfer that can't be resumed is of no use. If the abort is denied,
   // the bucket's lifecycle rule removes the upload.

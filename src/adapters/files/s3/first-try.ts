@@ -26,9 +26,14 @@ export type ObjectCommand =
 export type ObjectAnswer = Pick<
   GetObjectCommandOutput,
   | 'Body'
+  | 'CacheControl'
   | 'ChecksumCRC32'
+  | 'ContentDisposition'
+  | 'ContentEncoding'
+  | 'ContentLanguage'
   | 'ContentLength'
   | 'ContentRange'
+  | 'ContentType'
   | 'ETag'
   | 'LastModified'
   | 'Metadata'
@@ -45,9 +50,14 @@ type Input = Record<string, unknown>;
 
 /** The header of each member of an input. The SDK builds requests with other members. */
 const HEADERS: Record<string, string> = {
+  CacheControl: 'cache-control',
   ChecksumCRC32: CRC32_HEADER,
   ChecksumMode: 'x-amz-checksum-mode',
+  ContentDisposition: 'content-disposition',
+  ContentEncoding: 'content-encoding',
+  ContentLanguage: 'content-language',
   ContentMD5: 'content-md5',
+  ContentType: 'content-type',
   IfMatch: 'if-match',
   IfNoneMatch: 'if-none-match',
   Range: 'range',
@@ -75,7 +85,7 @@ export function createFirstTries(
       const headers = headersOf(input);
       if (headers === null || (body !== undefined && !Buffer.isBuffer(body))) return null;
       headers.host = host;
-      if (body) headers['content-type'] = 'application/octet-stream';
+      if (body) headers['content-type'] ??= 'application/octet-stream';
       const method = methodOf(command);
       const path = `${folder}/${String(Key).split('/').map(encoded).join('/')}`;
       const query = queryOf(input);
@@ -137,9 +147,14 @@ export function answerOf({ response: { headers, body } }: SdkResponse): ObjectAn
   const mtime = headers[`x-amz-meta-${MTIME_KEY}`];
   return {
     Body: body as unknown as ObjectAnswer['Body'],
+    CacheControl: headers['cache-control'],
     ChecksumCRC32: headers[CRC32_HEADER],
+    ContentDisposition: headers['content-disposition'],
+    ContentEncoding: headers['content-encoding'],
+    ContentLanguage: headers['content-language'],
     ContentLength: length === undefined ? undefined : Number(length),
     ContentRange: headers['content-range'],
+    ContentType: headers['content-type'],
     ETag: headers.etag,
     LastModified: written === undefined ? undefined : new Date(written),
     Metadata: mtime === undefined ? {} : { [MTIME_KEY]: mtime },

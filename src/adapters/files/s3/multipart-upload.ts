@@ -9,7 +9,6 @@ import { abortable } from '../abort.ts';
 import { assertCommitted, isReplaced } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
-import type { UnixTime } from '../modification-time.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import {
   CHECKSUMS,
@@ -21,7 +20,14 @@ import {
 } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
-import { foundObject, metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import {
+  foundObject,
+  headersOf,
+  metadataOf,
+  refuseExisting,
+  storageOf,
+  unclearCommit,
+} from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
 
@@ -61,11 +67,11 @@ interface Known {
   parts: Map<number, Part>;
 }
 
-export interface UploadOptions extends Pick<OpenDestination, 'acknowledged' | 'pace'> {
+export interface UploadOptions
+  extends Pick<OpenDestination, 'modifiedAt' | 'headers' | 'acknowledged' | 'pace'> {
   key: string;
   size: number;
   partSize: number;
-  modifiedAt?: UnixTime | undefined;
   signal: AbortSignal;
 }
 
@@ -90,6 +96,7 @@ export async function beginUpload(
         ...wanted,
         ...storageOf(settings),
         ...metadataOf(options.modifiedAt),
+        ...headersOf(options.headers),
       }),
     );
   const starting = start(CRC32_WANTED).catch((error) => {

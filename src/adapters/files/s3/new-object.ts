@@ -1,6 +1,6 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
-import { FileError, type FileStep } from '../port.ts';
+import { type ContentHeaders, FileError, type FileStep } from '../port.ts';
 import { isMissing } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import type { Store } from './store.ts';
@@ -48,6 +48,17 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
     ...(storage_class === null ? {} : { StorageClass: storage_class as 'STANDARD' }),
     ...(sse === null ? {} : { ServerSideEncryption: sse }),
     ...(sse_kms_key_id === null ? {} : { SSEKMSKeyId: sse_kms_key_id }),
+  };
+}
+
+/** Returns the headers of a new object, as the SDK names them. */
+export function headersOf(headers: ContentHeaders = {}) {
+  return {
+    CacheControl: headers.cacheControl,
+    ContentDisposition: headers.contentDisposition,
+    ContentEncoding: headers.contentEncoding,
+    ContentLanguage: headers.contentLanguage,
+    ContentType: headers.contentType,
   };
 }
 

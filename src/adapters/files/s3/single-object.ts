@@ -6,7 +6,14 @@ import type { OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { foundObject, metadataOf, refuseExisting, storageOf, unclearCommit } from './new-object.ts';
+import {
+  foundObject,
+  headersOf,
+  metadataOf,
+  refuseExisting,
+  storageOf,
+  unclearCommit,
+} from './new-object.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object that the commit stores in one request. */
@@ -16,7 +23,7 @@ export function openSingleObject(
   options: OpenDestination,
   signal: AbortSignal,
 ): UploadedFile {
-  const { size, overwrite, modifiedAt } = options;
+  const { size, overwrite, modifiedAt, headers } = options;
 
   /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
   async function isOurs(md5: Buffer): Promise<boolean | null> {
@@ -34,6 +41,7 @@ export function openSingleObject(
       ContentMD5: md5.toString('base64'),
       ...storageOf(store.settings),
       ...metadataOf(modifiedAt),
+      ...headersOf(headers),
     };
     const sending: SendOptions = { abortSignal: signal, sent: sentBytes(options, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { contentHeaders } from '../http/content-headers.ts';
 import type { SendOptions, Target } from '../http/http.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type Answer, type Described, openRanges, sizeUnknown } from '../http/source-file.ts';
@@ -13,6 +14,11 @@ interface Properties {
   ETag?: string | undefined;
   LastModified?: Date | undefined;
   Metadata?: Record<string, string> | undefined;
+  CacheControl?: string | undefined;
+  ContentDisposition?: string | undefined;
+  ContentEncoding?: string | undefined;
+  ContentLanguage?: string | undefined;
+  ContentType?: string | undefined;
 }
 
 /**
@@ -80,11 +86,24 @@ function condition(identity: FileIdentity | null): { IfMatch?: string } {
 }
 
 /** Throws `size_unknown` for an object whose size the server does not say. */
-export function describe({ ContentLength, ETag, LastModified, Metadata }: Properties): Described {
+export function describe({
+  ContentLength,
+  ETag,
+  LastModified,
+  Metadata,
+  ...headers
+}: Properties): Described {
   if (ContentLength === undefined) throw sizeUnknown();
   const written = LastModified && LastModified.getTime() / 1_000;
   return {
     identity: { size: ContentLength, version: ETag ?? LastModified?.toISOString() ?? null },
     modifiedAt: toUnixTime(Metadata?.[MTIME_KEY]) ?? toUnixTime(written),
+    headers: contentHeaders({
+      contentType: headers.ContentType,
+      contentEncoding: headers.ContentEncoding,
+      contentLanguage: headers.ContentLanguage,
+      contentDisposition: headers.ContentDisposition,
+      cacheControl: headers.CacheControl,
+    }),
   };
 }

@@ -4,6 +4,7 @@ import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { UnixTime } from '../modification-time.ts';
 import {
   type CommitProof,
+  type ContentHeaders,
   type Disposed,
   type DisposeOptions,
   type FileEntry,
@@ -58,6 +59,7 @@ export interface OpenedSource {
   target: number;
   identity: FileIdentity;
   modifiedAt: UnixTime | null;
+  headers: ContentHeaders | undefined;
   parallelReads: number;
   readAtOnce: boolean;
   /** What one call does with a small file. It is closed then. Null for a larger file. */

@@ -134,12 +134,12 @@ async function openedSource(
   keepSignal: () => (() => void) | undefined,
   lookAgain: () => Promise<FileIdentity>,
 ): Promise<OpenedSource> {
-  const { identity, modifiedAt, parallelReads, readAtOnce, pace } = file;
+  const { identity, modifiedAt, headers, parallelReads, readAtOnce, pace } = file;
   // Other files wait until the endpoint has opened its first one: a limit must not delay that.
   const isWhole = !pace.limited && identity.size <= SMALL_FILE_BYTES;
   const whole = isWhole ? await readWhole(file, lookAgain) : null;
   const target = whole ? 0 : add(sources, file, keepSignal());
-  return { target, identity, modifiedAt, parallelReads, readAtOnce, whole };
+  return { target, identity, modifiedAt, headers, parallelReads, readAtOnce, whole };
 }
 
 /** Reads a file, asks for its identity again, and closes it. */

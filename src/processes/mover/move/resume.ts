@@ -85,6 +85,7 @@ export async function openDestination(
       resume,
       content: resume ? undefined : source.content,
       modifiedAt: timeToPreserve(move, source) ?? undefined,
+      headers: source.headers,
       acknowledged,
       signal,
     }),

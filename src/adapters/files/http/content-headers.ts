@@ -1,0 +1,19 @@
+import type { ContentHeaders } from '../port.ts';
+
+/** A signature covers values as they are, so none may need an encoding. */
+const PLAIN = /^[!-~]+( [!-~]+)*$/;
+const MAX_CHARACTERS = 1_024;
+
+/**
+ * Returns the headers of an object that its copy gets. Leaves out a value that a server may reject
+ * or change: the file is worth more than its header.
+ */
+export function contentHeaders(given: ContentHeaders): ContentHeaders {
+  // Some servers store how the upload was encoded on its way.
+  const contentEncoding = given.contentEncoding?.replace(/\s*aws-chunked\s*,?/i, '').trim();
+  return Object.fromEntries(
+    Object.entries({ ...given, contentEncoding }).filter(
+      ([, value]) => value && PLAIN.test(value) && value.length <= MAX_CHARACTERS,
+    ),
+  );
+}
