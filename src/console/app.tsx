@@ -6,6 +6,7 @@ import { Shell } from './components/layout/shell.tsx';
 import { ZoneProvider } from './components/values/time-zone.tsx';
 import { navigationPageOf } from './navigation.ts';
 import { HOME, OverviewProvider } from './overview.tsx';
+import { AccountMoved } from './pages/account-moved.tsx';
 import { NotAllowedPage } from './pages/not-allowed.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { SignInAgain, SignInPage } from './pages/sign-in.tsx';
@@ -94,7 +95,7 @@ function Pages() {
   const { path } = useLocation();
   if (path === SIGN_IN) return <SignInPage />;
   return (
-    <RequireSession again={<SignInAgain />}>
+    <RequireSession again={<SignInAgain />} moved={<AccountMoved />}>
       <OverviewProvider>
         <Shell>
           <Router>

@@ -19,8 +19,11 @@ interface SessionState {
   error: RequestFailed | null;
   /** Why the last session ended. Null if the user signed out, or if there was none. */
   ended: string | null;
-  /** The session has ended, but its page stays until the user has signed in again. */
-  kept: boolean;
+  /**
+   * Why the page with unsent input stays, but covered: the session has ended, or it is in another
+   * account by now.
+   */
+  cover: 'ended' | Session | null;
   /** The parts of the page with something that the user would lose with it. */
   unsent: Set<unknown>;
 }
@@ -39,19 +42,23 @@ const Context = createContext<SessionState>({
   setSession: () => {},
   error: null,
   ended: null,
-  kept: false,
+  cover: null,
   unsent: new Set(),
 });
 
 /** The key or the person of a session. */
 const identityOf = ({ key_id, person }: Session) => key_id ?? person?.subject;
 
+const isInOtherAccount = (now: Session, before: Session) =>
+  identityOf(now) === identityOf(before) && now.account !== before.account;
+
 export function SessionProvider({ children }: { children: ComponentChildren }) {
   const [session, keepSession] = useState<Session | null>();
   const [error, setError] = useState<RequestFailed | null>(null);
   const [ended, setEnded] = useState<string | null>(null);
-  const [kept, setKept] = useState(false);
+  const [cover, setCover] = useState<SessionState['cover']>(null);
   const unsent = useRef(new Set()).current;
+  const shown = useRef<Session | null>(null);
   // Drops a response whose request is older than the latest request or change.
   const latest = useRef(0);
   const setSession = useCallback((now: Session | null) => {
@@ -61,10 +68,14 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
       localStorage.setItem(SIGNED_IN, `${identityOf(now)} ${account} ${expires_at}`);
       setEnded(null);
     }
-    setKept(false);
+    // Another tab, or a new sign-in, chose the account. What was typed is for the one before.
+    const isMoved = now && shown.current && isInOtherAccount(now, shown.current);
+    setCover(isMoved && unsent.size > 0 ? now : null);
+    if (isMoved && unsent.size > 0) return;
+    shown.current = now;
     keepSession(now);
   }, []);
-  useEffect(() => setCovered(kept), [kept]);
+  useEffect(() => setCovered(cover !== null), [cover]);
   useEffect(() => {
     function refresh(): void {
       if (localStorage.getItem(SIGNED_IN) === null) {
@@ -87,7 +98,7 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     whenSessionEnds(({ code, detail }) => {
       // Requests under way when the session ended get another code, which gives no reason.
       if (code === 'session_ended') setEnded(detail);
-      if (unsent.size > 0) setKept(true);
+      if (unsent.size > 0) setCover('ended');
       else setSession(null);
     });
     refresh();
@@ -99,24 +110,26 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     };
   }, [setSession]);
   const state = useMemo(
-    () => ({ session, setSession, error, ended, kept, unsent }),
-    [session, setSession, error, ended, kept],
+    () => ({ session, setSession, error, ended, cover, unsent }),
+    [session, setSession, error, ended, cover],
   );
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
 
 interface RequireSessionProps {
-  /** Asks to sign in again. Lies over the children while they are kept. */
+  /** Asks to sign in again. Lies over a page with unsent input after the end of its session. */
   again: ComponentChildren;
+  /** Lies over such a page while the session is in another account. */
+  moved: ComponentChildren;
   children: ComponentChildren;
 }
 
 /**
  * Renders its children if a session exists. Else it opens the sign-in page, which returns here. A
- * page with unsent input stays below `again`; another user who signs in gets a new one.
+ * page with unsent input stays, but covered; another user who signs in gets a new one.
  */
-export function RequireSession({ again, children }: RequireSessionProps) {
-  const { session, error, kept } = useContext(Context);
+export function RequireSession({ again, moved, children }: RequireSessionProps) {
+  const { session, error, cover } = useContext(Context);
   const { url, route } = useLocation();
   useEffect(() => {
     if (session === null) route(`${SIGN_IN}?${new URLSearchParams({ return: url })}`, true);
@@ -125,7 +138,7 @@ export function RequireSession({ again, children }: RequireSessionProps) {
     return (
       <>
         <Fragment key={identityOf(session)}>{children}</Fragment>
-        {kept && again}
+        {cover === 'ended' ? again : cover && moved}
       </>
     );
   if (!error) return null;
@@ -177,6 +190,21 @@ export function useSession(): SignedIn {
 export function May({ scope, children }: { scope: Scope; children: ComponentChildren }) {
   const { session } = useSession();
   return session.scopes.includes(scope) ? children : null;
+}
+
+/** For a page with unsent input whose session is in another account by now. */
+export function useMovedSession() {
+  const { setSession, cover, unsent } = useContext(Context);
+  const moved = cover === 'ended' ? null : cover;
+  return {
+    /** The account of the session. */
+    account: moved?.account,
+    /** Gives up the page. */
+    discard() {
+      unsent.clear();
+      setSession(moved);
+    },
+  };
 }
 
 export interface SignIn {

@@ -1,7 +1,10 @@
 import type { Dialog, Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { createKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
-import { useConsole } from '../support/console/use-console.ts';
+import { turn, useConsole } from '../support/console/use-console.ts';
+import { CAUSE } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -77,4 +80,61 @@ await describeConsole('unsent input in the console', () => {
     await dialog.dismiss();
     expect(await name.inputValue()).toBe('partner');
   });
+
+  test('stays until the user agrees to another account, or to sign out', async () => {
+    await provideAccount('acc_finance');
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    const name = page.getByLabel('Name', { exact: true });
+    const account = page.getByRole('combobox', { name: 'Account' });
+    await name.fill('partner');
+    await account.selectOption('acc_finance');
+    await answer(page, 'Stay');
+    await eventually(() => account.inputValue()).toBe('acc_default');
+    expect(await name.inputValue()).toBe('partner');
+    await account.selectOption('acc_finance');
+    await answer(page, 'Leave');
+    await eventually(() => name.inputValue()).toBe('');
+    expect(await account.inputValue()).toBe('acc_finance');
+
+    await name.fill('partner');
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await answer(page, 'Stay');
+    expect(await name.inputValue()).toBe('partner');
+  });
+
+  test('stays when another tab switches the account, for which it is not', async () => {
+    await provideAccount('acc_finance');
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    const name = page.getByLabel('Name', { exact: true });
+    const account = page.getByRole('combobox', { name: 'Account' });
+    const moved = page.getByRole('dialog', { name: 'The account was switched' });
+    const switchElsewhere = async () => {
+      await page.evaluate(`fetch('/v1/session/account', {
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: '{"account":"acc_finance"}',
+      })`);
+      await page.evaluate(turn('visible'));
+      await moved.waitFor();
+    };
+    await name.fill('partner');
+    await switchElsewhere();
+    await expectAccessible(page);
+    await moved.getByRole('button', { name: 'Switch back to acc_default' }).click();
+    await moved.waitFor({ state: 'detached' });
+    expect(await name.inputValue()).toBe('partner');
+    expect(await account.inputValue()).toBe('acc_default');
+
+    await switchElsewhere();
+    await moved.getByRole('button', { name: 'Discard it' }).click();
+    await eventually(() => name.inputValue()).toBe('');
+    expect(await account.inputValue()).toBe('acc_finance');
+  });
+
+  async function provideAccount(account: string): Promise<void> {
+    const request = { name: account, scopes: ['transfers:read'], account, expires_in: '30d' };
+    await createKey(console.installation.commands, keyRequest.parse(request), CAUSE, {
+      allowNever: false,
+    });
+  }
 });

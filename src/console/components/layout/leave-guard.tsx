@@ -1,39 +1,50 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { useUnsentParts } from '../../session.tsx';
 import { Dialog } from '../dialogs/dialog.tsx';
 
 /**
  * Asks before the user leaves a page with unsent input: by a link beside its form, with *Back* or
- * *Forward*, or by a reload, where the browser itself asks.
+ * *Forward*, or by a reload, where the browser itself asks. Returns the question, and what asks it
+ * before something else that ends the page.
  */
-export function LeaveGuard() {
+export function useLeaveGuard(): [question: ComponentChildren, mayLeave: () => Promise<boolean>] {
   const unsent = useUnsentParts();
   const { route } = useLocation();
   const latest = useRef(route);
   latest.current = route;
-  /** Goes where the user wanted to go. */
-  const [leave, setLeave] = useState<{ go: () => void } | null>(null);
+  const [question, ask] = useState<{ answer: (leaves: boolean) => void } | null>(null);
+  const mayLeave = useCallback(async () => {
+    if (unsent.size === 0) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    ask({ answer: resolve });
+    const leaves = await promise;
+    ask(null);
+    if (leaves) unsent.clear();
+    return leaves;
+  }, [unsent]);
 
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
     /** A page stays what it is when only the query of its address changes. */
     const loses = (href: string) => unsent.size > 0 && new URL(href).pathname !== location.pathname;
+    const leaveFor = async (go: () => unknown) => (await mayLeave()) && go();
     const onClick = (event: MouseEvent) => {
       const link = linkOf(event);
       if (!link || !loses(link.href)) return;
       // Else the router opens the page, or the browser does.
       event.preventDefault();
       event.stopPropagation();
-      setLeave({ go: () => latest.current(link.pathname + link.search) });
+      void leaveFor(() => latest.current(link.pathname + link.search));
     };
     const onNavigate = (event: NavigateEvent) => {
       const { navigationType, destination } = event;
       // Not after a second press of Back, which nothing can stop.
       if (navigationType !== 'traverse' || !event.cancelable || !loses(destination.url)) return;
       event.preventDefault();
-      setLeave({ go: () => void navigation.traverseTo(destination.key) });
+      void leaveFor(() => navigation.traverseTo(destination.key));
     };
     addEventListener('click', onClick, { signal, capture: true });
     addEventListener('beforeunload', (event) => unsent.size > 0 && event.preventDefault(), {
@@ -42,25 +53,20 @@ export function LeaveGuard() {
     // Older browsers lack it.
     window.navigation?.addEventListener('navigate', onNavigate, { signal });
     return () => stop.abort();
-  }, [unsent]);
+  }, [unsent, mayLeave]);
 
-  if (!leave) return null;
+  return [question && <Question {...question} />, mayLeave];
+}
+
+function Question({ answer }: { answer: (leaves: boolean) => void }) {
   return (
-    <Dialog title="Leave this page?" onClose={() => setLeave(null)}>
+    <Dialog title="Leave this page?" onClose={() => answer(false)}>
       <p>What you have not saved or copied on this page is lost if you leave.</p>
       <div class="actions">
-        <button type="button" class="primary" onClick={() => setLeave(null)}>
+        <button type="button" class="primary" onClick={() => answer(false)}>
           Stay
         </button>
-        <button
-          type="button"
-          class="danger"
-          onClick={() => {
-            setLeave(null);
-            unsent.clear();
-            leave.go();
-          }}
-        >
+        <button type="button" class="danger" onClick={() => answer(true)}>
           Leave
         </button>
       </div>

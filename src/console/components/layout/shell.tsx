@@ -10,7 +10,7 @@ import { Icon } from '../values/icon.tsx';
 import { ZoneSwitch } from '../values/time-zone.tsx';
 import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
-import { LeaveGuard } from './leave-guard.tsx';
+import { useLeaveGuard } from './leave-guard.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { useKeptFocus } from './use-kept-focus.ts';
 import { useScroll } from './use-scroll.ts';
@@ -22,6 +22,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const counts = useCounts();
   const current = navigationPageOf(path)?.href;
   const [open, setOpen] = useState(false);
+  const [question, mayLeave] = useLeaveGuard();
   useScroll();
   useKeptFocus();
   const visible = (pages: NavigationPage[]) =>
@@ -90,7 +91,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
               </div>
             ))}
           </nav>
-          <SessionBox />
+          <SessionBox mayLeave={mayLeave} />
         </div>
       </header>
       {/* A switch of the account mounts the page again, so no state of the other account stays. */}
@@ -98,20 +99,25 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <Away />
         {children}
       </main>
-      <LeaveGuard />
+      {question}
     </div>
   );
 }
 
-function SessionBox() {
+function SessionBox({ mayLeave }: { mayLeave: () => Promise<boolean> }) {
   const { session, signOut, switchAccount } = useSession();
   const { account, accounts, key_name, person, roles } = session;
   const notify = useToast();
-  const switchTo = (select: HTMLSelectElement) =>
-    switchAccount(select.value).catch((error: Error) => {
+  async function switchTo(select: HTMLSelectElement): Promise<void> {
+    const chosen = select.value;
+    try {
+      if (await mayLeave()) await switchAccount(chosen);
+      else select.value = account;
+    } catch (error) {
       select.value = account;
-      notify(error.message);
-    });
+      notify((error as Error).message);
+    }
+  }
   return (
     <div class="session-box">
       <label>
@@ -129,7 +135,9 @@ function SessionBox() {
         <strong>{person ? (person.email ?? person.name ?? person.subject) : key_name}</strong>
         {roles.length > 0 && ` (${roles.join(', ')})`}
       </p>
-      <ActionButton onAction={signOut}>Sign out</ActionButton>
+      <ActionButton onAction={async () => (await mayLeave()) && (await signOut())}>
+        Sign out
+      </ActionButton>
     </div>
   );
 }
