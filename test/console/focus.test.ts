@@ -144,4 +144,26 @@ await describeConsole('the focus in the console', () => {
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Failed deliveries');
     await receiver.close();
   });
+
+  test('returns with Back to the link that was followed, on a page of any length', async () => {
+    const { store } = console.installation;
+    for (let count = 0; count < 30; count++) await appendTransfer(store, ['cancelled']);
+    const { transferId } = await appendTransfer(store, ['cancelled'], { file_name: 'mine.csv' });
+    for (const path of [
+      '/console/transfers?status=cancelled&order=created_at',
+      `/console/transfers?q=${transferId}`,
+    ]) {
+      const page = await console.visitSignedIn(path);
+      const link = page.getByRole('link', { name: 'mine.csv' });
+      await link.click();
+      const heading = page.getByRole('heading', { level: 1, name: 'mine.csv' });
+      await hasFocus(page, heading);
+      await page.goBack();
+      await hasFocus(page, link);
+      await eventually(() => link.and(page.locator(':focus')).isVisible()).toBe(true);
+      // Another page takes the focus as ever.
+      await page.goForward();
+      await hasFocus(page, heading);
+    }
+  });
 });

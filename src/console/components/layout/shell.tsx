@@ -13,7 +13,7 @@ import { Counts, countsId, useCounts } from './counts.tsx';
 import { useLeaveGuard } from './leave-guard.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
 import { useKeptFocus } from './use-kept-focus.ts';
-import { useScroll } from './use-scroll.ts';
+import { useReturn } from './use-return.ts';
 
 /** Renders navigation, account and sign-out around every page. */
 export function Shell({ children }: { children: ComponentChildren }) {
@@ -23,7 +23,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const current = navigationPageOf(path)?.href;
   const [open, setOpen] = useState(false);
   const [question, mayLeave] = useLeaveGuard();
-  useScroll();
+  useReturn();
   useKeptFocus();
   const visible = (pages: NavigationPage[]) =>
     pages.filter(({ scope }) => scope === null || session.scopes.includes(scope));
