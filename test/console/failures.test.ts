@@ -1,12 +1,14 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
+import { createKey } from '../../src/commands/keys.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
 import { beginSession } from '../support/console/pages.ts';
-import { useConsole } from '../support/console/use-console.ts';
+import { turn, useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
-import { configureEndpoint } from '../support/service/installation.ts';
+import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
 import { spawnService } from '../support/service/roles.ts';
 import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -230,6 +232,43 @@ await describeConsole('failures in the console', () => {
     await away(page).waitFor();
     await page.unroute(all);
     await page.getByRole('heading', { level: 1, name: 'Checkpoints' }).waitFor();
+    console.pardon('lost');
+  });
+
+  test('a dialog has the messages that the page behind it cannot show', async () => {
+    const request = { name: 'b', scopes: ['transfers:read'], account: 'acc_b', expires_in: '30d' };
+    await createKey(console.installation.commands, keyRequest.parse(request), CAUSE, {
+      allowNever: false,
+    });
+    const page = await console.visitSignedIn('/console/settings/api-keys');
+    const switched = Promise.withResolvers<Route>();
+    await page.route('**/v1/session/account', (route) => switched.resolve(route));
+    await page.getByLabel('Account').selectOption('acc_b');
+    const route = await switched.promise;
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    await page.evaluate(`
+      globalThis.inDialog = [];
+      new MutationObserver((changes) => {
+        for (const { addedNodes } of changes)
+          for (const added of addedNodes)
+            if (added.matches?.('.toasts p')) inDialog.push(added.closest('dialog:modal') !== null);
+      }).observe(document.body, { subtree: true, childList: true });`);
+    await route.fulfill({
+      status: 503,
+      json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+    });
+    await eventually(() => page.evaluate('inDialog')).toEqual([true]);
+    console.pardon(503);
+
+    await page.route(API, (route) => route.abort());
+    await page.evaluate(turn('visible'));
+    const notice = dialog.getByRole('alert').filter({ hasText: 'Waybill does not answer' });
+    await notice.waitFor();
+    await expectAccessible(page);
+    await page.unroute(API);
+    await notice.waitFor({ state: 'detached' });
     console.pardon('lost');
   });
 });

@@ -1,5 +1,7 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Toasts } from '../feedback/toast.tsx';
+import { Away } from '../layout/away.tsx';
 
 interface DialogProps {
   title: string;
@@ -27,7 +29,8 @@ const Context = createContext<DialogState>({
 
 /**
  * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
- * the element that had it. If a form in it has unsent input, only a second Escape closes it.
+ * the element that had it. If a form in it has unsent input, only a second Escape closes it. Nothing
+ * outside of it reaches the user, so it has places of its own for messages.
  */
 export function Dialog({ title, wide, cover, onClose = () => {}, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -71,12 +74,14 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
         onClose={({ currentTarget }) => currentTarget.isConnected && onClose()}
       >
         <h2 id={id}>{title}</h2>
+        <Away />
         {children}
         {warned && (
           <p class="notice warning" role="alert">
             Press Escape again to discard your input.
           </p>
         )}
+        <Toasts />
       </dialog>
     </Context.Provider>
   );

@@ -3,7 +3,10 @@ import { askWhetherReached, isReached, whenReached } from '../../api/client.ts';
 
 const ASK_MS = 5_000;
 
-/** Says that the service does not answer, until it does: some pages ask seldom, or only listen. */
+/**
+ * Says that the service does not answer, until it does: some pages ask seldom, or only listen. A
+ * page has it, and each dialog.
+ */
 export function Away() {
   const [away, setAway] = useState(!isReached());
   useEffect(() => whenReached((reached) => setAway(!reached)), []);
