@@ -2,7 +2,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { requestProjectionTask } from '../../src/processes/projections/tasks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
-import { describeConsole, expectGoodLooks } from '../support/console/console.ts';
+import { describeConsole, expectAccessible, expectGoodLooks } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { longUnless } from '../support/run/long.ts';
@@ -82,4 +82,19 @@ await describeConsole('the pages of administration', () => {
         await expectGoodLooks(page);
       },
     );
+
+  test('the current page and what is drawn stay visible in the few colours of the user', async () => {
+    const page = await console.visitSignedIn('/console/operations', {
+      forcedColors: 'active',
+      colorScheme: 'dark',
+    });
+    const background = (name: string) =>
+      page.evaluate(`getComputedStyle([...document.querySelectorAll('nav a')]
+        .find(({ innerText }) => innerText.trim() === '${name}')).backgroundColor`);
+    expect(await background('Operations')).not.toBe(await background('Webhooks'));
+    await page.getByLabel('Theme').selectOption('Light');
+    const scheme = 'getComputedStyle(document.documentElement).colorScheme';
+    await expect.poll(() => page.evaluate(scheme)).toBe('light dark');
+    await expectAccessible(page);
+  });
 });
