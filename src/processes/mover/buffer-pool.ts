@@ -44,9 +44,13 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
   const waiting = new Set<() => void>();
   let inUse = 0;
 
+  function isFree(): boolean {
+    return inUse < count || large.hasIdle();
+  }
+
   function wakeNext(): void {
     const [next] = waiting;
-    next?.();
+    if (isFree()) next?.();
   }
 
   function ofSmallFile(bytes: number): PooledBuffer {
@@ -83,8 +87,7 @@ export function createBufferPool(count: number, bufferBytes: number): BufferPool
     take(bytes, signal) {
       signal.throwIfAborted();
       if (bytes <= SMALL_FILE_BYTES) return Promise.resolve(ofSmallFile(bytes));
-      if (waiting.size === 0 && (inUse < count || large.hasIdle()))
-        return Promise.resolve(pooled(bytes));
+      if (waiting.size === 0 && isFree()) return Promise.resolve(pooled(bytes));
       return new Promise((resolve, reject) => {
         const stopWaiting = () => {
           clearTimeout(timer);
