@@ -140,11 +140,9 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('link', { name: 'Download' }).click();
     expect((await download).suggestedFilename()).toBe(`${transferId}.receipt.json`);
     await page.emulateMedia({ media: 'print' });
-    const ink = () => page.locator('h1').evaluate((title) => getComputedStyle(title).color);
+    const ink = () => page.evaluate("getComputedStyle(document.querySelector('h1')).color");
     const inkOfLight = await ink();
-    await page.evaluate(() => {
-      document.documentElement.dataset.theme = 'dark';
-    });
+    await page.evaluate("document.documentElement.dataset.theme = 'dark'");
     expect(await ink()).toBe(inkOfLight);
     expect(await page.getByRole('navigation', { name: 'Console' }).isVisible()).toBe(false);
     expect(await page.getByRole('button', { name: 'Print' }).isVisible()).toBe(false);

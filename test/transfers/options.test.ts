@@ -13,6 +13,7 @@ import { createInlineHasher } from '../../src/processes/mover/hash/hasher.ts';
 import { createMeter } from '../../src/processes/mover/meter.ts';
 import { moveFile } from '../../src/processes/mover/move/move.ts';
 import type { Move, ResumeRecord } from '../../src/processes/mover/move/move-state.ts';
+import { upload } from '../adapters/files/contract.ts';
 import {
   ENDPOINT_KINDS,
   type EndpointName,
@@ -285,4 +286,24 @@ describeWithPostgres('options of a transfer', () => {
     }
     await endpoint.close();
   });
+
+  for (const from of STORES)
+    for (const to of STORES) {
+      const reason = whyNotAll([from, to]);
+      const title = `the content headers of an object are kept: ${from} to ${to}`;
+      test.skipIf(reason)(`${title}${reason ? ` (skipped: ${reason})` : ''}`, async () => {
+        const headers = { contentType: 'text/csv', contentEncoding: 'gzip' };
+        const [source, destination] = [await openEndpoint(from), await openEndpoint(to)];
+        for (const [name, content] of Object.entries(FILES)) {
+          const [path, target] = [`typed/${name}`, `copy-from-${from}/${name}`];
+          await upload(source, path, content, { headers });
+          const { ended } = await move(uriOf(from, path), uriOf(to, target), {});
+          expect(ended.status).toBe('completed');
+          const found = await destination.openSource(target, new AbortController().signal);
+          expect(found.headers).toEqual(headers);
+          await found.close();
+        }
+        await Promise.all([source.close(), destination.close()]);
+      });
+    }
 });
