@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { assertCommitted } from '../http/destination-file.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
-import { headersOf, metadataOf, type Store } from './store.ts';
+import { attributesOf, type Store } from './store.ts';
 
 /** The state in a resume point of staged blocks. */
 export interface BlocksState {
@@ -187,8 +187,7 @@ function stagedBlocks(
       const { etag: version } = await blob.commitBlockList(claims.map(blockId), {
         abortSignal: signal,
         conditions,
-        ...metadataOf(options.modifiedAt),
-        ...headersOf(options.headers),
+        ...attributesOf(options),
       });
       await checkCommitted(version);
       const destinationChecksum = compared ? checksum : 'none';

@@ -1,7 +1,7 @@
 import { singleRequest, type UploadedFile } from '../http/destination-file.ts';
 import { FileError, type OpenDestination } from '../port.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import { headersOf, metadataOf, type Store } from './store.ts';
+import { attributesOf, type Store } from './store.ts';
 
 /** Opens a blob that the commit stores in one request. */
 export function openSingleBlob(
@@ -10,7 +10,7 @@ export function openSingleBlob(
   options: OpenDestination,
   signal: AbortSignal,
 ): UploadedFile {
-  const { size, overwrite, modifiedAt, headers } = options;
+  const { size, overwrite } = options;
   return singleRequest(name, { size, chunkSize: CHUNK_SIZE }, async (content, md5) => {
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
@@ -18,8 +18,7 @@ export function openSingleBlob(
     const { contentMD5, etag: version } = await blob.upload(content, size, {
       abortSignal: store.counted(options, size, signal),
       transactionalContentMD5: md5,
-      ...metadataOf(modifiedAt),
-      ...headersOf(headers),
+      ...attributesOf(options),
       conditions: overwrite ? {} : { ifNoneMatch: '*' },
     });
     const proof = { size, atomicReplace: true, version } as const;

@@ -134,8 +134,16 @@ export function createStore({
   };
 }
 
+/** Returns what a new blob has beside its content. */
+export function attributesOf({
+  modifiedAt,
+  headers,
+}: Pick<OpenDestination, 'modifiedAt' | 'headers'>) {
+  return { ...metadataOf(modifiedAt), ...headersOf(headers) };
+}
+
 /** Returns the headers of a new blob, as the SDK names them. */
-export function headersOf(headers: ContentHeaders = {}) {
+function headersOf(headers: ContentHeaders = {}) {
   const blobHTTPHeaders = {
     blobCacheControl: headers.cacheControl,
     blobContentDisposition: headers.contentDisposition,
@@ -147,7 +155,7 @@ export function headersOf(headers: ContentHeaders = {}) {
 }
 
 /** Returns the metadata that has the modification time, in rclone's form. */
-export function metadataOf(time: UnixTime | undefined): { metadata?: Record<string, string> } {
+function metadataOf(time: UnixTime | undefined): { metadata?: Record<string, string> } {
   return time === undefined ? {} : { metadata: { [MTIME_KEY]: toRfc3339(time, 9) } };
 }
 

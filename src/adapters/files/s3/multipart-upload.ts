@@ -20,14 +20,7 @@ import {
 } from './checksums.ts';
 import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
-import {
-  foundObject,
-  headersOf,
-  metadataOf,
-  refuseExisting,
-  storageOf,
-  unclearCommit,
-} from './new-object.ts';
+import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
 
@@ -94,9 +87,7 @@ export async function beginUpload(
         Bucket: settings.bucket,
         Key: key,
         ...wanted,
-        ...storageOf(settings),
-        ...metadataOf(options.modifiedAt),
-        ...headersOf(options.headers),
+        ...attributesOf(settings, options),
       }),
     );
   const starting = start(CRC32_WANTED).catch((error) => {

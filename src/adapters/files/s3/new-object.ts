@@ -1,6 +1,6 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
-import { type ContentHeaders, FileError, type FileStep } from '../port.ts';
+import { type ContentHeaders, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { isMissing } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import type { Store } from './store.ts';
@@ -51,8 +51,16 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
   };
 }
 
+/** Returns what a new object has beside its content. */
+export function attributesOf(
+  settings: S3Settings,
+  { modifiedAt, headers }: Pick<OpenDestination, 'modifiedAt' | 'headers'>,
+) {
+  return { ...storageOf(settings), ...metadataOf(modifiedAt), ...headersOf(headers) };
+}
+
 /** Returns the headers of a new object, as the SDK names them. */
-export function headersOf(headers: ContentHeaders = {}) {
+function headersOf(headers: ContentHeaders = {}) {
   return {
     CacheControl: headers.cacheControl,
     ContentDisposition: headers.contentDisposition,
@@ -63,7 +71,7 @@ export function headersOf(headers: ContentHeaders = {}) {
 }
 
 /** Returns the metadata that has the modification time, in rclone's form. */
-export function metadataOf(time: UnixTime | undefined): { Metadata?: Record<string, string> } {
+function metadataOf(time: UnixTime | undefined): { Metadata?: Record<string, string> } {
   return time === undefined ? {} : { Metadata: { [MTIME_KEY]: time } };
 }
 

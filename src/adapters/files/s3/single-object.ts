@@ -6,14 +6,7 @@ import type { OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
 import { serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
-import {
-  foundObject,
-  headersOf,
-  metadataOf,
-  refuseExisting,
-  storageOf,
-  unclearCommit,
-} from './new-object.ts';
+import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
 
 /** Opens an object that the commit stores in one request. */
@@ -23,7 +16,7 @@ export function openSingleObject(
   options: OpenDestination,
   signal: AbortSignal,
 ): UploadedFile {
-  const { size, overwrite, modifiedAt, headers } = options;
+  const { size, overwrite } = options;
 
   /** Returns whether the object under the key is the one sent; null if its ETag is not an MD5. */
   async function isOurs(md5: Buffer): Promise<boolean | null> {
@@ -39,9 +32,7 @@ export function openSingleObject(
       Key: key,
       Body: content,
       ContentMD5: md5.toString('base64'),
-      ...storageOf(store.settings),
-      ...metadataOf(modifiedAt),
-      ...headersOf(headers),
+      ...attributesOf(store.settings, options),
     };
     const sending: SendOptions = { abortSignal: signal, sent: sentBytes(options, size) };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
