@@ -115,9 +115,9 @@ export async function removeEndpoint(
   onlyAt?: readonly number[],
 ): Promise<void> {
   const stream = streamName('endpoint', endpointId);
-  // First: nobody should end transfers for a removal that an outdated view then prevents.
-  if (onlyAt)
-    requireRevision(stream, (await load(deps.store, endpointDecider, stream)).revision, onlyAt);
+  const known = await load(deps.store, endpointDecider, stream);
+  // Before the transfers: a client would end them, and only then learn that its view is outdated.
+  requireRevision(stream, known.revision, onlyAt);
   const open = await deps.openTransfersOf(endpointId);
   if (open.length > 0) {
     throw new DomainError(
@@ -133,7 +133,7 @@ export async function removeEndpoint(
     stream,
     { type: 'remove' },
     cause,
-    { onlyAt },
+    { onlyAt, known },
   );
   await deps.waitFor('catalog', position);
 }
