@@ -9,14 +9,11 @@ export interface PooledBuffer {
 }
 
 /**
- * The memory that all moves of a process share. A file without a buffer waits for one with `take`.
- * A file that has one gets more with `tryTake`, if buffers are free. So many files get one buffer
- * each, and a single file gets several.
- *
- * The pool never drops a buffer. The memory is as much as was in use at one time: `count` buffers,
- * and what slow files and files with a limit hold beyond these.
+ * The pool as one file sees it: memory that all moves of a process share. A file without a buffer
+ * waits for one with `take`. A file that has one gets more with `tryTake`, if buffers are free. So
+ * many files get one buffer each, and a single file gets several.
  */
-export interface BufferPool {
+export interface FileBuffers {
   /** Size of a buffer, in bytes. Callers ask for at most this much. */
   readonly bufferBytes: number;
   /**
@@ -27,12 +24,16 @@ export interface BufferPool {
   take(bytes: number, signal: AbortSignal): Promise<PooledBuffer>;
   /** Returns a buffer if one is free and no caller waits. */
   tryTake(bytes: number): PooledBuffer | null;
+}
+
+/**
+ * The pool never drops a buffer. The memory is as much as was in use at one time: `count` buffers,
+ * and what slow files and files with a limit hold beyond these.
+ */
+export interface BufferPool extends FileBuffers {
   /** Returns a buffer beyond those that files share, for one that holds it for long. */
   takeFurther(bytes: number): PooledBuffer;
 }
-
-/** The pool as one file sees it. */
-export type FileBuffers = Omit<BufferPool, 'takeFurther'>;
 
 /** How long a file waits for a buffer of the pool. */
 const PATIENCE_MS = 10_000;
