@@ -70,8 +70,9 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     }
     // Another tab, or a new sign-in, chose the account. What was typed is for the one before.
     const isMoved = now && shown.current && isInOtherAccount(now, shown.current);
-    setCover(isMoved && unsent.size > 0 ? now : null);
-    if (isMoved && unsent.size > 0) return;
+    const stays = isMoved && unsent.size > 0;
+    setCover(stays ? now : null);
+    if (stays) return;
     shown.current = now;
     keepSession(now);
   }, []);
