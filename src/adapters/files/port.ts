@@ -89,6 +89,11 @@ export interface SourceFile {
    * before that: a short read never counts as a full one.
    */
   read(offset: number, target: Uint8Array): Promise<void>;
+  /**
+   * Fills `target` with the whole of a small file, as `read` does, and returns its identity after
+   * that. Takes one round trip for both. Absent if the server may carry them out in another order.
+   */
+  readWhole?(target: Uint8Array): Promise<FileIdentity>;
   /** Asks the server for the current identity, at the end of a move. */
   stat(): Promise<FileIdentity>;
   /** Ends requests under way. Never throws; may be called twice. */

@@ -87,6 +87,42 @@ export function describeFileEndpoint(
       },
     );
 
+    test.each([0, 1, 10_240, 256 << 10])(
+      'a small file of %i bytes may be given when its destination is opened',
+      async (size) => {
+        const content = randomBytes(size);
+        const path = fixture.path(`given-${size}`);
+        const file = await endpoint.openDestination(path, options(size, { content }));
+        expect([0, size]).toContain(file.resumedFrom);
+        expect(await fixture.get(`given-${size}`)).toBeNull();
+        await writeFrom(file, content);
+        const written = await file.openWritten();
+        const target = Buffer.from(written ? Buffer.alloc(size) : content);
+        if (written) await readAll(written, target);
+        await written?.close();
+        expect(target).toEqual(content);
+        expect(await file.commit(whole(content))).toMatchObject({ size });
+        await file.close();
+        expect(await fixture.get(`given-${size}`)).toEqual(content);
+        expect(await leftovers()).toEqual([]);
+      },
+    );
+
+    test('a source that is read as a whole has the identity after the read', async () => {
+      for (const size of [0, 1, 10_240, 256 << 10]) {
+        const content = randomBytes(size);
+        await fixture.put('read-whole', content);
+        const file = await endpoint.openSource(fixture.path('read-whole'), never);
+        const target = Buffer.alloc(size);
+        const after = await file.readWhole?.(target);
+        if (after) expect({ after, target }).toEqual({ after: file.identity, target: content });
+        await fixture.put('read-whole', Buffer.concat([content, Buffer.from('more')]));
+        const changed = await file.readWhole?.(target);
+        if (changed) expect(changed).not.toEqual(file.identity);
+        await file.close();
+      }
+    });
+
     test.each(ODD_NAMES)('the name %j is used as it is', async (odd) => {
       const content = Buffer.from(odd);
       await upload(endpoint, fixture.path(`odd/${odd}`), content);

@@ -1,3 +1,4 @@
+import { asBuffer } from '../as-buffer.ts';
 import { destinationFile, streamedPieces, type UploadedFile } from '../http/destination-file.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
@@ -102,8 +103,7 @@ type Write = DestinationFile['write'];
 
 /** Sends each chunk as a block. */
 function wholeBlocks(blocks: Blocks, blockSize: number): Write {
-  return (offset, data) =>
-    blocks.stage(offset / blockSize, Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+  return (offset, data) => blocks.stage(offset / blockSize, asBuffer(data));
 }
 
 /** Sends the consecutive chunks of one block in one request. */

@@ -1,3 +1,4 @@
+import { asBuffer } from '../as-buffer.ts';
 import { destinationFile, streamedPieces, type UploadedFile } from '../http/destination-file.ts';
 import { createLifetime } from '../http/lifetime.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
@@ -115,7 +116,7 @@ type Write = DestinationFile['write'];
 /** Sends each chunk as a part, with a checksum that the server checks as well. */
 function wholeParts({ checksum, partSize, send }: MultipartUpload): Write {
   return async (offset, data) => {
-    const body = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    const body = asBuffer(data);
     const digest = digestOf(checksum.name, body);
     const declared = checksum.declared(digest);
     await send(offset / partSize + 1, { body, declared, digest: () => digest });

@@ -1,6 +1,7 @@
 import { basename, dirname, join } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { abortable, abortError } from '../abort.ts';
+import { asBuffer } from '../as-buffer.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
@@ -21,6 +22,9 @@ import {
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import { sourceFile } from './source.ts';
 import { createWriteConnections, wantsSeveral } from './write-connections.ts';
+
+/** More than a write has beside its bytes, and all requests of a flush. */
+const REQUEST_BYTES = 4 << 10;
 
 /** Opens a new part file beside the destination, or takes over the part that a predecessor left. */
 export async function openDestination(
@@ -47,7 +51,7 @@ async function openPart(
   options: OpenDestination,
 ): Promise<DestinationFile> {
   const { connection } = lease;
-  const { resume, overwrite, transferId, claimId, size, signal } = options;
+  const { resume, overwrite, transferId, claimId, size, content, signal } = options;
   const part = partPath(path, transferId, claimId);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
     throw new FileError(
@@ -81,6 +85,11 @@ async function openPart(
   const created = await (overwrite
     ? createInPlaceOf(connection, part, path)
     : createPart(connection, part));
+  if (content && connection.inOrder && connection.sendsAtOnce(content.length + REQUEST_BYTES)) {
+    const file = opened(created, content.length);
+    await file.writeWhole(asBuffer(content));
+    return file;
+  }
   const mustTry = pool.reopens === null && wantsSeveral(connection, size);
   return opened(mustTry ? await tryReopening(pool, connection, part, created) : created, 0);
 }
@@ -97,7 +106,7 @@ function destinationFile(
   pool: Pool,
   lease: Lease,
   { path, part, handle, resumedFrom, options }: Opened,
-): DestinationFile {
+): DestinationFile & { writeWhole(content: Buffer): Promise<void> } {
   const { connection } = lease;
   const { signal, size, overwrite, modifiedAt } = options;
   const stalls = size > CHUNK_SIZE ? STALLS_TO_COMMIT : 1;
@@ -113,6 +122,7 @@ function destinationFile(
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
   let finished: Promise<number> | null = null;
+  let timeIsSet = false;
   let closing: Promise<void> | null = null;
   const abandon = () => connections.abandon();
   signal.addEventListener('abort', abandon, { once: true });
@@ -123,6 +133,22 @@ function destinationFile(
     return cause ?? fileError(error, step, path, 'destination');
   }
 
+  /**
+   * Sends the bytes and all requests of the flush at once. Afterwards, nothing else is left to do
+   * than to rename the part.
+   */
+  async function writeWhole(content: Buffer): Promise<void> {
+    const writing = connections.writeAtOnce(content);
+    finish().catch(() => {});
+    try {
+      await writing;
+    } catch (error) {
+      const failure = await fail(error, 'transfer');
+      await end();
+      throw failure;
+    }
+  }
+
   async function writeAll(offset: number, data: Buffer): Promise<void> {
     try {
       await connections.write(offset, data);
@@ -131,11 +157,18 @@ function destinationFile(
     }
   }
 
-  /** Sets the time of the part. Resolves with the server's refusal, or null. */
-  async function setTime(time: UnixTime): Promise<string | null> {
+  /**
+   * Sets the time of the part, before its handle is closed or by its name. Resolves with the
+   * server's refusal, or null.
+   */
+  async function setTime(time: UnixTime, by: 'handle' | 'name'): Promise<string | null> {
     const seconds = wholeSeconds(time);
     if (seconds >= 2 ** 32) return 'SFTP has no times after 2106';
-    const setting = connection.request((sftp, done) => sftp.utimes(part, seconds, seconds, done));
+    const setting = connection.request((sftp, done) =>
+      by === 'handle'
+        ? sftp.futimes(handle, seconds, seconds, done)
+        : sftp.utimes(part, seconds, seconds, done),
+    );
     return abortable(setting, signal, 'commit').then(
       () => null,
       (error) => {
@@ -164,7 +197,9 @@ function destinationFile(
     const measured = connection
       .request<Stats>((sftp, done) => sftp.fstat(handle, done))
       .catch(nullIfRefused);
-    const [stats] = await Promise.all([measured, flushed, closeHandles()]);
+    const timed = modifiedAt && connection.inOrder ? setTime(modifiedAt, 'handle') : 'not sent';
+    const [stats, timeRefused] = await Promise.all([measured, timed, flushed, closeHandles()]);
+    timeIsSet = timeRefused === null;
     if (stats?.size === size) return size;
     // Some servers measure a file, or know its size, only when it is closed.
     const closed = connection.request<Stats>((sftp, done) => sftp.stat(part, done));
@@ -185,13 +220,11 @@ function destinationFile(
     chunkSize: CHUNK_SIZE,
     resumedFrom,
     write(offset, data) {
-      const writing = writeAll(
-        offset,
-        Buffer.from(data.buffer, data.byteOffset, data.byteLength),
-      ).finally(() => writes.delete(writing));
+      const writing = writeAll(offset, asBuffer(data)).finally(() => writes.delete(writing));
       writes.add(writing);
       return writing;
     },
+    writeWhole,
     async openWritten() {
       try {
         // Servers in front of object stores show a file when it is closed.
@@ -205,6 +238,7 @@ function destinationFile(
           handle: reading,
           identity,
           modifiedAt: null,
+          mayChange: false,
           signal,
         });
       } catch (error) {
@@ -222,7 +256,7 @@ function destinationFile(
             `${path}: the server has ${held} bytes, ${whole.size} bytes were sent`,
           );
         }
-        const timeRefused = modifiedAt && (await setTime(modifiedAt));
+        const timeRefused = timeIsSet || !modifiedAt ? null : await setTime(modifiedAt, 'name');
         const { atomicReplace } = await abortable(
           publish(names, part, path, overwrite),
           signal,

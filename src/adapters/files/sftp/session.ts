@@ -21,6 +21,14 @@ export interface Connection {
   /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
   readonly extensions: ReadonlySet<string>;
   /**
+   * True if the server carries out requests in the order in which they arrive, so that one need not
+   * wait for the answer to the one before. SFTP demands this for the requests about one file, but
+   * only OpenSSH is known to do it: in servers written in Go, others overtake reads and writes.
+   */
+  readonly inOrder: boolean;
+  /** Returns whether requests of so many bytes would be sent at once, and so in their order. */
+  sendsAtOnce(bytes: number): boolean;
+  /**
    * Sends a request and waits for its answer. Also fails when the connection is lost or stalls.
    * The answer counts as progress of a slow server, unless the request has `content`.
    */
@@ -39,18 +47,24 @@ export interface RequestOptions {
   content?: number;
 }
 
-/** What ssh2 stores of the server's greeting and limits. Its types do not declare it. */
+/** What ssh2 stores of the server's greeting, limits and window. Its types do not declare it. */
 interface Negotiated {
   _extensions: Record<string, string>;
   _maxReadLen: number;
   _maxWriteLen: number;
+  outgoing?: { window?: number };
+}
+
+/** What ssh2 stores of the server's first line: the software and its version. */
+interface Greeted {
+  _remoteVer?: string;
 }
 
 // Channel, subsystem, version, limits. A TCP handshake would only measure the distance to a proxy.
 const ROUND_TRIPS_TO_OPEN = 4;
 
 export interface Session {
-  ssh: Client;
+  ssh: Client & Greeted;
   sftp: SFTPWrapper & Negotiated;
   socket: Socket;
   openedInMs: number;
@@ -144,6 +158,8 @@ export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),
+    inOrder: ssh._remoteVer?.startsWith('OpenSSH') ?? false,
+    sendsAtOnce: (bytes) => (sftp.outgoing?.window ?? 0) > bytes,
     request: (send, options = {}) => track((done) => send(sftp, done), options),
     onLost: (listener) => listeners.push(listener),
     close: () => lose(new Error('the connection was closed')),

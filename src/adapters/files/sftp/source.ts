@@ -1,6 +1,7 @@
 import type { Stats } from 'ssh2';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable, abortError } from '../abort.ts';
+import { asBuffer } from '../as-buffer.ts';
 import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
@@ -39,6 +40,7 @@ export async function openSource(
       handle: await openToRead(connection, path, signal, 'open'),
       identity: identityOf(stats),
       modifiedAt: toUnixTime(stats.mtime),
+      mayChange: true,
       signal,
     });
   } catch (error) {
@@ -64,17 +66,19 @@ interface Opened {
   handle: Buffer;
   identity: FileIdentity;
   modifiedAt: UnixTime | null;
+  /** False if only this mover writes the file. */
+  mayChange: boolean;
   signal: AbortSignal;
 }
 
 /** Creates a source file on an open handle. */
 export function sourceFile(
   lease: Lease,
-  { path, handle, identity, modifiedAt, signal }: Opened,
+  { path, handle, identity, modifiedAt, mayChange, signal }: Opened,
 ): SourceFile {
   const { connection } = lease;
   const requests = createSemaphore(READS_IN_FLIGHT);
-  const reads = new Set<Promise<void>>();
+  const reads = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
   const abandon = () => lease.abandon();
   signal.addEventListener('abort', abandon, { once: true });
@@ -85,10 +89,11 @@ export function sourceFile(
 
   /**
    * Fills the target. A server may answer with fewer bytes than requested. Only an answer without a
-   * byte is the end of the file.
+   * byte is the end of the file. Resolves with the number of answers.
    */
-  async function fill(offset: number, target: Buffer): Promise<void> {
-    for (let filled = 0; filled < target.length; ) {
+  async function fill(offset: number, target: Buffer): Promise<number> {
+    let answers = 0;
+    for (let filled = 0; filled < target.length; answers++) {
       // The server may have reused the handle's number for another file since.
       if (closing !== null)
         throw new FileError('connection_failed', 'transfer', `${path} was closed`);
@@ -106,16 +111,51 @@ export function sourceFile(
         );
       filled += bytes;
     }
+    return answers;
   }
 
   async function readAll(offset: number, target: Buffer): Promise<void> {
     try {
-      await requests.forEach(slices(target.length, connection.packet.read), ([start, end]) =>
-        fill(offset + start, target.subarray(start, end)),
+      await requests.forEach(
+        slices(target.length, connection.packet.read),
+        async ([start, end]) => {
+          await fill(offset + start, target.subarray(start, end));
+        },
       );
     } catch (error) {
       throw fail(error, 'transfer');
     }
+  }
+
+  /** Sends all requests at once. Asks for the identity again if a part was read after that. */
+  async function readWhole(target: Buffer): Promise<FileIdentity> {
+    const reading = Promise.all(
+      slices(target.length, connection.packet.read).map(([start, end]) =>
+        fill(start, target.subarray(start, end)),
+      ),
+    );
+    const looking = look();
+    looking.catch(() => {});
+    const answers = await reading.catch((error) => {
+      throw fail(error, 'transfer');
+    });
+    return answers.some((count) => count > 1) ? look() : looking;
+  }
+
+  async function look(): Promise<FileIdentity> {
+    try {
+      return identityOf(await abortable(statOf(connection, path), signal, 'verify'));
+    } catch (error) {
+      if (hasStatus(error, SSH_FX_NO_SUCH_FILE))
+        throw new FileError('source_changed', 'verify', `${path} is no longer there`);
+      throw fail(error, 'verify');
+    }
+  }
+
+  function tracked<T>(reading: Promise<T>): Promise<T> {
+    const ended = reading.finally(() => reads.delete(ended));
+    reads.add(ended);
+    return ended;
   }
 
   /** Resolves when nothing writes to a caller's buffer any more. */
@@ -132,23 +172,12 @@ export function sourceFile(
     modifiedAt,
     parallelReads: 4,
     readAtOnce: false,
-    read(offset, target) {
-      const reading = readAll(
-        offset,
-        Buffer.from(target.buffer, target.byteOffset, target.byteLength),
-      ).finally(() => reads.delete(reading));
-      reads.add(reading);
-      return reading;
-    },
-    async stat() {
-      try {
-        return identityOf(await abortable(statOf(connection, path), signal, 'verify'));
-      } catch (error) {
-        if (hasStatus(error, SSH_FX_NO_SUCH_FILE))
-          throw new FileError('source_changed', 'verify', `${path} is no longer there`);
-        throw fail(error, 'verify');
-      }
-    },
+    read: (offset, target) => tracked(readAll(offset, asBuffer(target))),
+    ...(mayChange &&
+      connection.inOrder && {
+        readWhole: (target: Uint8Array) => tracked(readWhole(asBuffer(target))),
+      }),
+    stat: look,
     close() {
       closing ??= end();
       return closing;

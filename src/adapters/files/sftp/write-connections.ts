@@ -15,6 +15,8 @@ interface WriteConnection {
 export interface WriteConnections {
   /** Resolves when all bytes are acknowledged. */
   write(offset: number, data: Buffer): Promise<void>;
+  /** Sends all bytes of a small new file in this turn of the event loop. */
+  writeAtOnce(data: Buffer): Promise<void>;
   /** Closes the handles after the requests sent before. `stalls` multiplies the time it may take. */
   close(stalls: number): Promise<void>;
   release(): void;
@@ -85,12 +87,17 @@ export function createWriteConnections(
     addTo(acknowledged, data.length);
   }
 
+  /** Cuts data into the pieces of one request each. */
+  function pieces(data: Buffer): [start: number, piece: Buffer][] {
+    const packet = Math.min(...connections.map(({ lease }) => lease.connection.packet.write));
+    return slices(data.length, packet).map(([start, end]) => [start, data.subarray(start, end)]);
+  }
+
   return {
-    write: (offset, data) => {
-      const packet = Math.min(...connections.map(({ lease }) => lease.connection.packet.write));
-      return requests.forEach(slices(data.length, packet), ([start, end]) =>
-        send(offset + start, data.subarray(start, end)),
-      );
+    write: (offset, data) =>
+      requests.forEach(pieces(data), ([start, piece]) => send(offset + start, piece)),
+    async writeAtOnce(data) {
+      await Promise.all(pieces(data).map(([start, piece]) => send(start, piece)));
     },
     async close(stalls) {
       closed = true;

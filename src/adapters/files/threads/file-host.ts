@@ -75,10 +75,10 @@ answerCalls<FileFunctions>(
     async openDestination({ signal, keepSignal }, endpoint, path, options) {
       const { openDestination, pacer } = find(endpoints, endpoint);
       const pace = paceOf(pacer, signal);
-      const { content, ...others } = options;
-      const opened = await openDestination(path, { ...others, pace, signal });
+      const content = pace.limited ? undefined : options.content;
+      const opened = await openDestination(path, { ...options, content, pace, signal });
       const file = pacedDestination(opened, pace);
-      const written = content && !pace.limited ? await writeWhole(file, content) : null;
+      const written = content ? await writeWhole(file, content) : null;
       const { parallelWrites, inOrder, chunkSize, resumedFrom } = file;
       const target = add(destinations, file, keepSignal());
       return { target, parallelWrites, inOrder, chunkSize, resumedFrom, ...written };
@@ -149,6 +149,7 @@ async function readWhole(
 ): Promise<WholeSource> {
   const bytes = new Uint8Array(file.identity.size);
   try {
+    if (file.readWhole) return { bytes, after: await file.readWhole(bytes) };
     await file.read(0, bytes);
     return { bytes, after: file.readAtOnce ? file.identity : await lookAgain() };
   } catch (error) {
@@ -158,14 +159,15 @@ async function readWhole(
   }
 }
 
-/** Writes a whole file, if it is new and one chunk. Returns null if it did not. */
+/** Writes a whole file, if it is new and one chunk. Returns null if that was not done. */
 async function writeWhole(
   file: PacedDestination,
   content: Uint8Array,
 ): Promise<Pick<OpenedDestination, 'resumedFrom' | 'written'> | null> {
-  if (file.resumedFrom > 0 || content.length > file.chunkSize) return null;
+  const isWritten = file.resumedFrom === content.length;
+  if (!isWritten && (file.resumedFrom > 0 || content.length > file.chunkSize)) return null;
   try {
-    if (content.length > 0) await file.write(0, content);
+    if (!isWritten) await file.write(0, content);
     return { resumedFrom: content.length, written: await file.resumePoint(content.length) };
   } catch (error) {
     await file.close();
