@@ -2,13 +2,13 @@ import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
-import { createKey, revokeKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
+import { revokeKey } from '../../src/commands/keys.ts';
 import {
   describeConsole,
   eventually,
   expectAccessible,
   expectGoodLooks,
+  provideKey,
 } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { LONG } from '../support/run/long.ts';
@@ -29,8 +29,6 @@ await describeConsole('the audit log in the console', () => {
   beforeAll(async () => {
     const { installation, keyId } = console;
     const { commands } = installation;
-    const request = (name: string) =>
-      keyRequest.parse({ name, scopes: ['transfers:read'], expires_in: '1h' });
     endpoint = await configureEndpoint(installation, {
       name: 'bank',
       protocol: 's3',
@@ -39,7 +37,7 @@ await describeConsole('the audit log in the console', () => {
       secret_access_key: 'secret',
     });
     await pauseEndpoint(commands, endpoint, { ...CAUSE, actor: `console:${keyId}` });
-    revoked = (await createKey(commands, request('leaked'), CAUSE, { allowNever: false })).id;
+    revoked = (await provideKey(installation, { name: 'leaked', scopes: ['transfers:read'] })).id;
     await revokeKey(commands, revoked, {
       ...CAUSE,
       actor: 'person:ann@example.com (248289761001)',

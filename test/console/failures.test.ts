@@ -1,14 +1,17 @@
 import type { Page, Route } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  provideKey,
+} from '../support/console/console.ts';
 import { beginSession } from '../support/console/pages.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
-import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 import { spawnService } from '../support/service/roles.ts';
 import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -236,10 +239,8 @@ await describeConsole('failures in the console', () => {
   });
 
   test('a dialog has the messages that the page behind it cannot show', async () => {
-    const request = { name: 'b', scopes: ['transfers:read'], account: 'acc_b', expires_in: '30d' };
-    await createKey(console.installation.commands, keyRequest.parse(request), CAUSE, {
-      allowNever: false,
-    });
+    const account = 'acc_b';
+    await provideKey(console.installation, { name: 'b', scopes: ['transfers:read'], account });
     const page = await console.visitSignedIn('/console/settings/api-keys');
     const switched = Promise.withResolvers<Route>();
     await page.route('**/v1/session/account', (route) => switched.resolve(route));

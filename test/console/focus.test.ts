@@ -1,11 +1,8 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
-import { describeConsole, eventually } from '../support/console/console.ts';
+import { describeConsole, eventually, provideKey } from '../support/console/console.ts';
 import { tabTo, useConsole } from '../support/console/use-console.ts';
-import { CAUSE } from '../support/service/installation.ts';
 import { startWebhookReceiver } from '../support/webhooks/receiver.ts';
 import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -98,17 +95,10 @@ await describeConsole('the focus in the console', () => {
   });
 
   test('is on the button that does no harm where an action cannot be undone', async () => {
-    await createKey(
-      console.installation.commands,
-      keyRequest.parse({
-        name: 'nightly',
-        scopes: ['transfers:read'],
-        account: 'acc_default',
-        expires_in: '30d',
-      }),
-      CAUSE,
-      { allowNever: false },
-    );
+    await provideKey(console.installation, {
+      name: 'nightly',
+      scopes: ['transfers:read'],
+    });
     const page = await console.visitSignedIn('/console/settings/api-keys');
     const revoke = page.getByRole('button', { name: 'Revoke nightly' });
     const dialog = page.getByRole('dialog');

@@ -2,9 +2,7 @@ import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
 import { loseConnectivity, pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { load } from '../../src/commands/handle.ts';
-import { createKey } from '../../src/commands/keys.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
 import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
 import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
@@ -18,6 +16,7 @@ import {
   expectAccessibleInBothThemes,
   expectGoodLooks,
   expectNoSidewaysScroll,
+  provideKey,
 } from '../support/console/console.ts';
 import { signIn } from '../support/console/pages.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
@@ -282,13 +281,11 @@ await describeConsole('the home page of the console', () => {
   });
 
   test('leads to an expiring key', async () => {
-    const request = keyRequest.parse({
+    await provideKey(console.installation, {
       name: 'nightly',
       scopes: ['transfers:read'],
-      account: 'acc_default',
       expires_in: '2d',
     });
-    await createKey(console.installation.commands, request, CAUSE, { allowNever: false });
     const page = await console.visitSignedIn(HOME);
     const expiring = finding(page, '1 API key expires within seven days');
     await expiring.getByText('nightly expires tomorrow').waitFor();
@@ -338,15 +335,7 @@ await describeConsole('the home page of the console', () => {
   });
 
   test('shows a viewer no part that needs another role', async () => {
-    const request = keyRequest.parse({
-      name: 'reader',
-      role: 'viewer',
-      account: 'acc_default',
-      expires_in: '90d',
-    });
-    const { key } = await createKey(console.installation.commands, request, CAUSE, {
-      allowNever: false,
-    });
+    const { key } = await provideKey(console.installation, { name: 'reader', role: 'viewer' });
     const page = await console.visit('/console/sign-in');
     const asked: string[] = [];
     page.on('request', (sent) => asked.push(new URL(sent.url()).pathname));

@@ -1,19 +1,18 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
 import type { Role } from '../../src/domain/role.ts';
 import {
   describeConsole,
   eventually,
   expectAccessible,
   expectNoSidewaysScroll,
+  provideKey,
 } from '../support/console/console.ts';
 import { beginSession } from '../support/console/pages.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
-import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 import { addDeliveries, addWebhook } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
@@ -36,10 +35,8 @@ await describeConsole('roles in the console', () => {
 
   /** Opens a page with a session of the role. */
   async function visitAs(role: Role, path: string): Promise<Page> {
-    const { commands, sql } = console.installation;
-    await sql`delete from work.rate_windows`;
-    const request = keyRequest.parse({ name: `The ${role}`, role });
-    const { key } = await createKey(commands, request, CAUSE, { allowNever: false });
+    await console.installation.sql`delete from work.rate_windows`;
+    const { key } = await provideKey(console.installation, { name: `The ${role}`, role });
     const page = await console.visit('/health/live');
     await beginSession(page, console.url, key);
     await page.goto(path);

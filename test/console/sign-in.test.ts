@@ -2,10 +2,14 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test, vi } from 'vitest';
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
-import { createKey, revokeKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
+import { revokeKey } from '../../src/commands/keys.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  provideKey,
+} from '../support/console/console.ts';
 import { signIn } from '../support/console/pages.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { LONG } from '../support/run/long.ts';
@@ -52,14 +56,9 @@ await describeConsole('the Admin Console', () => {
     });
 
     test('is requested again after the session has ended, and returns to the page', async () => {
-      const request = keyRequest.parse({
+      const { id, key } = await provideKey(console.installation, {
         name: 'brief',
         scopes: ['admin'],
-        account: 'acc_default',
-        expires_in: '1h',
-      });
-      const { id, key } = await createKey(console.installation.commands, request, CAUSE, {
-        allowNever: false,
       });
       const page = await visit('/console/transfers?status=failed');
       await signIn(page, key);
@@ -109,14 +108,11 @@ await describeConsole('the Admin Console', () => {
     });
 
     test('is shared by all tabs, with its account, its key and its end', LONG, async () => {
-      const request = keyRequest.parse({
+      const { key } = await provideKey(console.installation, {
         name: 'finance',
         scopes: ['admin'],
         account: 'acc_finance',
         expires_in: '1h',
-      });
-      const { key } = await createKey(console.installation.commands, request, CAUSE, {
-        allowNever: false,
       });
       const page = await visitSignedIn('/console/webhooks');
       const other = await page.context().newPage();
@@ -173,13 +169,11 @@ await describeConsole('the Admin Console', () => {
 
   test('switches to another account, and keeps another theme', LONG, async () => {
     const { commands } = console.installation;
-    const other = keyRequest.parse({
+    await provideKey(console.installation, {
       name: 'other',
       scopes: ['transfers:write'],
       account: 'acc_other',
-      expires_in: '1h',
     });
-    await createKey(commands, other, CAUSE, { allowNever: false });
     await configureEndpoint(console.installation, {
       name: 'far',
       protocol: 's3',

@@ -2,15 +2,14 @@ import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
-import { createKey } from '../../src/commands/keys.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
 import type { TransferList } from '../../src/contract/transfers/answers.ts';
 import {
   describeConsole,
   eventually,
   expectAccessible,
   expectGoodLooks,
+  provideKey,
 } from '../support/console/console.ts';
 import { signIn } from '../support/console/pages.ts';
 import { tabTo, useConsole } from '../support/console/use-console.ts';
@@ -405,17 +404,12 @@ await describeConsole('the list of transfers', () => {
   test('only shows and downloads, to those who may only read', async () => {
     const id = await append('read', 'a.csv', FAILED);
     await untilFound('read', 1);
-    const { key } = await createKey(
-      console.installation.commands,
-      keyRequest.parse({
-        name: 'reader',
-        role: 'viewer',
-        account: 'acc_default',
-        expires_in: '1h',
-      }),
-      CAUSE,
-      { allowNever: false },
-    );
+    const { key } = await provideKey(console.installation, {
+      name: 'reader',
+      role: 'viewer',
+      account: 'acc_default',
+      expires_in: '1h',
+    });
     const page = await console.visit(list('read'));
     await signIn(page, key);
     await eventually(() => files(page)).toEqual(['a.csv']);

@@ -1,10 +1,12 @@
 import type { Dialog, Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { createKey } from '../../src/commands/keys.ts';
-import { keyRequest } from '../../src/contract/keys.ts';
-import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
+import {
+  describeConsole,
+  eventually,
+  expectAccessible,
+  provideKey,
+} from '../support/console/console.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
-import { CAUSE } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -132,9 +134,6 @@ await describeConsole('unsent input in the console', () => {
   });
 
   async function provideAccount(account: string): Promise<void> {
-    const request = { name: account, scopes: ['transfers:read'], account, expires_in: '30d' };
-    await createKey(console.installation.commands, keyRequest.parse(request), CAUSE, {
-      allowNever: false,
-    });
+    await provideKey(console.installation, { name: account, scopes: ['transfers:read'], account });
   }
 });

@@ -3,8 +3,9 @@ import { createRequire } from 'node:module';
 import type { AxeResults, RunOptions } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
+import type { z } from 'zod';
 import { buildConsole } from '../../../scripts/build-console.ts';
-import { createKey } from '../../../src/commands/keys.ts';
+import { type CreatedKey, createKey } from '../../../src/commands/keys.ts';
 import { keyRequest } from '../../../src/contract/keys.ts';
 import { PROCESS_ROLES, type ProcessRole } from '../../../src/process-roles.ts';
 import { type Service, startService } from '../../../src/service.ts';
@@ -45,14 +46,10 @@ export async function startConsole(
   await buildConsole();
   const installation = await openTestInstallation(settings);
   const service = await startService(installation, roles);
-  const request = keyRequest.parse({
+  const { id, key } = await provideKey(installation, {
     name: 'Test administrator',
     scopes: ['admin'],
-    account: 'acc_default',
-    // Long enough not to be one that expires soon.
-    expires_in: '30d',
   });
-  const { id, key } = await createKey(installation.commands, request, CAUSE, { allowNever: false });
   return {
     installation,
     service,
@@ -64,6 +61,14 @@ export async function startConsole(
       await installation.close();
     },
   };
+}
+
+/** Creates a key from the body of a request. By default it is not one that expires soon. */
+export function provideKey(
+  { commands }: TestInstallation,
+  body: z.input<typeof keyRequest>,
+): Promise<CreatedKey> {
+  return createKey(commands, keyRequest.parse(body), CAUSE, { allowNever: false });
 }
 
 /** `expect` for a state that takes a moment to appear, however busy the machine is. */
