@@ -238,6 +238,20 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
+  test('a form in a dialog says once that its request had no answer', async () => {
+    const page = await console.visitSignedIn('/console/settings/api-keys');
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('nightly');
+    await page.route(API, (route) => route.abort());
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    const alert = dialog.getByRole('alert');
+    await alert.filter({ hasText: 'No response' }).waitFor();
+    expect(await alert.count()).toBe(1);
+    await expectAccessible(page);
+    console.pardon('lost');
+  });
+
   test('a dialog has the messages that the page behind it cannot show', async () => {
     const account = 'acc_b';
     await provideKey(console.installation, { name: 'b', scopes: ['transfers:read'], account });

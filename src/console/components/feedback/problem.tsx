@@ -13,7 +13,10 @@ interface ProblemNoticeProps {
 export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
   const { title, detail, request_id, transfer_ids } = error.problem;
   return (
-    <div class="notice danger" role="alert">
+    <div
+      class={isUnanswered(error.problem) ? 'notice danger unanswered' : 'notice danger'}
+      role="alert"
+    >
       <p>
         <strong>{title}.</strong> {detail}
       </p>

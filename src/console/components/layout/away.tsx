@@ -17,7 +17,7 @@ export function Away() {
   }, [away]);
   if (!away) return null;
   return (
-    <p class="notice danger" role="alert">
+    <p class="notice danger away" role="alert">
       <span>
         <strong>Waybill does not answer.</strong> What you see may be old. This page asks again
         every few seconds.
