@@ -126,6 +126,21 @@ await describeConsole('the audit log in the console', () => {
     ]);
   });
 
+  test('has links that are large enough to hit', async () => {
+    const page = await console.visitSignedIn(AUDIT);
+    await rowOf(page, 'API key revoked').waitFor();
+    const small = `[...document.querySelectorAll('tbody a')].filter((link) => {
+      link.scrollIntoView({ block: 'center' });
+      const { left, top, height } = link.getClientRects()[0];
+      return [-11.5, 11.5].some((distance) =>
+        document.elementFromPoint(left + 4, top + height / 2 + distance) !== link);
+    }).map((link) => link.outerHTML)`;
+    for (const width of [1280, 320]) {
+      await page.setViewportSize({ width, height: 800 });
+      expect(await page.evaluate(small)).toEqual([]);
+    }
+  });
+
   test('is accessible, and fits the screen, at each width and in each theme', LONG, async () => {
     const page = await console.visitSignedIn(AUDIT);
     await rowOf(page, 'API key revoked').waitFor();

@@ -70,7 +70,13 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
   return (
     <span>
       <span class="clamp" title={name ?? undefined}>
-        {may && page !== null ? <a href={page}>{name ?? id}</a> : (name ?? id)}
+        {may && page !== null ? (
+          <a class="target" href={page}>
+            {name ?? id}
+          </a>
+        ) : (
+          (name ?? id)
+        )}
       </span>
       {name !== null && <span class="route mono">{id}</span>}
     </span>
@@ -81,7 +87,11 @@ function Subject({ of: { kind, id, name }, account }: SubjectProps) {
 function Actor({ event: { actor, actor_name, client_address } }: { event: AuditItem }) {
   return (
     <span>
-      <a href={urlOf(ADDRESS, { query: { actor } })} title={`All events of ${actor}`}>
+      <a
+        class="target"
+        href={urlOf(ADDRESS, { query: { actor } })}
+        title={`All events of ${actor}`}
+      >
         {actor_name ?? actor}
       </a>
       {actor_name !== null && <span class="route mono">{actor}</span>}
