@@ -218,7 +218,7 @@ await describeConsole('webhooks in the console', () => {
       console.pardon(404);
       await eventually(() => rows.count()).toBe(1);
       expect(await rows.getByRole('checkbox').isChecked()).toBe(true);
-      expect(await rows.innerText()).toContain(gone);
+      expect(await rows.innerText()).toContain('transfer.completed');
       await expectAccessible(page);
       await page.getByRole('button', { name: 'Retry selected (1)' }).click();
       await page.getByRole('dialog').getByRole('heading', { name: 'Action failed' }).waitFor();
