@@ -108,8 +108,13 @@ export async function expectGoodLooks(page: Page): Promise<void> {
 
 async function expectNoViolation(page: Page, options: RunOptions): Promise<void> {
   if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(AXE);
-  // Else axe also describes every element that passes, which takes most of its time.
-  const run = JSON.stringify({ resultTypes: ['violations'], ...options });
+  const run = JSON.stringify({
+    // Else axe also describes every element that passes, which takes most of its time.
+    resultTypes: ['violations'],
+    // Of WCAG 2.2, and off by default.
+    rules: { 'target-size': { enabled: true } },
+    ...options,
+  });
   const { violations } = (await page.evaluate(`axe.run(${run})`)) as AxeResults;
   expect(
     violations.map(({ id, help, nodes }) => ({
