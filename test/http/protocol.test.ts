@@ -70,6 +70,14 @@ describeWithPostgres('HTTP', () => {
     });
   });
 
+  test('a path without an id is no path of a transfer', async () => {
+    for (const method of ['GET', 'DELETE', 'PATCH', 'POST'])
+      expect(await api.ask(method, '/v1/transfers/')).toMatchObject({
+        status: 404,
+        body: { detail: expect.stringContaining('/docs lists all paths') },
+      });
+  });
+
   test('nothing exists outside /v1 either, with any key', async () => {
     expect(await api.ask('GET', '/nothing', { key: null })).toMatchObject({
       status: 404,

@@ -11,7 +11,8 @@ const PATTERN = /[:*]/;
 export interface MethodGuard {
   /**
    * Returns true if no route handles the request. The router looks for a path per method: it takes
-   * `GET /transfers/bulk` for a transfer with the id `bulk`, because only POST has that path.
+   * `GET /transfers/bulk` for a transfer with the id `bulk`, because only POST has that path, and
+   * `GET /transfers/` for one with an empty id.
    */
   isUnrouted(request: FastifyRequest): boolean;
   /**
@@ -29,7 +30,7 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
       .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
       .replace(/:\w+/g, '[^/]+')
       .replace('*', '.*');
-    const pattern = new RegExp(`^${source}$`);
+    const pattern = new RegExp(`^${source}$`, 's');
     const route = routes.get(url) ?? { pattern, methods: new Set(['OPTIONS']) };
     for (const name of [method].flat()) route.methods.add(name);
     routes.set(url, route);
@@ -43,7 +44,9 @@ export function createMethodGuard(app: FastifyInstance): MethodGuard {
     isUnrouted(request) {
       if (request.is404) return true;
       const { url = '' } = request.routeOptions;
-      return PATTERN.test(url) && fixedAt(routedPathOf(request.url)) !== undefined;
+      if (!PATTERN.test(url)) return false;
+      const path = routedPathOf(request.url);
+      return fixedAt(path) !== undefined || !routes.get(url)?.pattern.test(path);
     },
     reject(request, reply) {
       const path = routedPathOf(request.url);
