@@ -213,6 +213,16 @@ describeWithPostgres('HTTP', () => {
     expect(await post(body)).toMatchObject({ status: 400, body: { code: 'invalid_json' } });
   });
 
+  test.each([
+    [`{"password":"hidden","port":'22'}`, /: Unexpected token '''$/],
+    ['{"password":"hidden",}', /: Expected .* at position 21 \(line 1 column 22\)$/],
+  ])('a body that is not JSON gets the reason, without its own text: %s', async (body, reason) => {
+    const { detail } = (await post(body)).body;
+    expect(detail).toMatch(/^The body must be JSON in UTF-8: /);
+    expect(detail).toMatch(reason);
+    expect(detail).not.toMatch(/hid|port/);
+  });
+
   test.each(['null', '[]', '"text"', '1', ''])('the body %s is rejected', async (body) => {
     expect(await post(body)).toMatchObject({
       status: 400,

@@ -78,6 +78,12 @@ function parse(body: Buffer): unknown {
     return parseStrictly(utf8.decode(body));
   } catch (error) {
     if (error instanceof DomainError) throw error;
-    throw new DomainError('invalid_json', 'The body must be JSON in UTF-8');
+    const reason = error instanceof SyntaxError ? `: ${withoutExcerpt(error.message)}` : '';
+    throw new DomainError('invalid_json', `The body must be JSON in UTF-8${reason}`);
   }
+}
+
+/** Removes the part of the body that V8 quotes: it may be a secret. */
+function withoutExcerpt(message: string): string {
+  return message.replace(/, (?:\.{3})?".*/s, '');
 }
