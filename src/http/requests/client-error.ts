@@ -12,7 +12,10 @@ export const CONNECT_REFUSED = 'CONNECT_REFUSED';
 
 const DETAILS: Record<string, [ProblemCode, string]> = {
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers must not exceed 16 KiB in total'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['request_timeout', 'The request did not arrive in time'],
+  ERR_HTTP_REQUEST_TIMEOUT: [
+    'request_timeout',
+    'The request did not arrive in time: send headers and body at once, over a new connection',
+  ],
   [CONNECT_REFUSED]: ['malformed_request', 'This server is not a proxy'],
 };
 
