@@ -165,6 +165,15 @@ await describeTransfers('a flow', () => {
     expect(await flows.taken(id)).toEqual(['fresh.csv', 'old.csv']);
   });
 
+  test('names the folder that it cannot list, when it skips what is there', async () => {
+    const id = await flows.create('nowhere', { start: 'new_only', enabled: false });
+    const { installation } = pair;
+    const known = await loadFlow(installation.commands, 'acc_default', id);
+    await expect(runFlow(installation, known, new AbortController().signal)).rejects.toThrow(
+      /^sftp:\/\/alpha\/nowhere\/: ./,
+    );
+  });
+
   test('says once that its folder cannot be listed, and that it can again', async () => {
     const id = await flows.create('missing');
     expect(await flows.run(id)).toMatchObject({

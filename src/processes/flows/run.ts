@@ -212,7 +212,8 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
   for await (const one of examine(deps, flow.state, look, stop)) {
     if ('failure' in one) {
       await noteListing(deps, before, newRun().run_id, one.failure);
-      throw new Error(`The folder ${one.path} cannot be listed: ${one.failure.message}`);
+      const { source_uri } = versionIn(flow.state, { path: one.path });
+      throw new Error(`${source_uri}: ${one.failure.message}`);
     }
     const { path, entry } = one;
     const { source_uri, version } = versionIn(
