@@ -54,6 +54,7 @@ import {
   checkHost,
   checkQuery,
   closeAfterUpgrade,
+  ignoreRange,
 } from './requests/protocol.ts';
 import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
 import type { OperatorRoutesDeps } from './route-deps.ts';
@@ -191,6 +192,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const guard = createMethodGuard(app);
   app.addHook('onRequest', async (request, reply) => {
     closeAfterUpgrade(request, reply);
+    ignoreRange(request);
     if (isApi(request) || request.routeOptions.config.scope !== undefined)
       await authenticate(authentication, request, reply);
     else checkHost(request, reply);

@@ -29,6 +29,9 @@ const FRAMEWORK: Record<string, { code: ProblemCode; detail: string }> = {
   FST_ERR_MAX_PARAM_LENGTH: { code: 'not_found', detail: NOTHING_HERE },
 };
 
+const FILE_CHANGED =
+  'The file is not the one that If-Match or If-Unmodified-Since asks for: ask without them';
+
 /**
  * Returns the error as the client sees it. A server-side error shows only the request id, unless
  * the log was changed.
@@ -41,6 +44,8 @@ export function toProblem(error: unknown, requestId: string): Problem {
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown };
   const known = FRAMEWORK[String(code)];
   if (known) return problem(known.code, known.detail, requestId);
+  // Of static files only: endpoints throw a DomainError.
+  if (statusCode === 412) return problem('precondition_failed', FILE_CHANGED, requestId);
   // Before `unavailable`: a client that disconnects within its body causes ECONNRESET, like a lost
   // store.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)

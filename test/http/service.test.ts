@@ -67,6 +67,22 @@ describeWithPostgres('health, metrics and documentation', () => {
       });
   });
 
+  test.each(['/docs/static/index.css', '/console'])(
+    'the file at %s is sent whole, or not at all if its client asks for another one',
+    async (path) => {
+      const ask = (name: string, value: string) =>
+        api.ask('GET', path, { key: null, headers: { [name]: value } });
+      const { body } = await api.ask('GET', path, { key: null });
+      for (const range of ['bytes=0-3', 'bytes=99999999-'])
+        expect(await ask('range', range)).toMatchObject({ status: 200, body });
+      for (const condition of ['if-match', 'if-unmodified-since'])
+        expect(await ask(condition, 'Thu, 01 Jan 1970 00:00:00 GMT')).toMatchObject({
+          status: 412,
+          body: { code: 'precondition_failed', detail: expect.stringMatching(/^The file/) },
+        });
+    },
+  );
+
   test('requests in progress are answered during a shutdown', async () => {
     const { commands } = api.installation;
     const appended = Promise.withResolvers<void>();

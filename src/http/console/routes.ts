@@ -26,7 +26,7 @@ const POLICY = [
  * hashes. Every address of a page gets the same HTML file.
  */
 export const consoleRoutes: FastifyPluginAsync = async (app) => {
-  await app.register(fastifyStatic, { root: BUILT, serve: false });
+  await app.register(fastifyStatic, { root: BUILT, serve: false, acceptRanges: false });
 
   app.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/console'));
 

@@ -53,6 +53,11 @@ export function checkQuery({ url }: FastifyRequest): void {
   }
 }
 
+/** Ignores a Range, as a server may (RFC 9110, 14.2): every answer is sent whole. */
+export function ignoreRange({ raw }: FastifyRequest): void {
+  delete raw.headers.range;
+}
+
 /**
  * Closes the connection after an ignored upgrade: Node drops bytes that follow in the same packet.
  */
