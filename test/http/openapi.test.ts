@@ -349,6 +349,13 @@ describeWithPostgres('the OpenAPI document', () => {
     expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(expected));
   });
 
+  test('says that a client may ask for it only if it has changed', () => {
+    const [, itself] = operations.find(([name]) => name === 'get /v1/openapi.json') ?? [];
+    expect(itself?.parameters).toMatchObject([{ in: 'header', name: 'If-None-Match' }]);
+    for (const status of ['200', '304'])
+      expect(itself?.responses?.[status], status).toHaveProperty('headers.ETag');
+  });
+
   test('rejects a parameter, as each path below /v1 does that has none', async () => {
     expect(await api.ask('GET', '/v1/openapi.json?version=2', { key: null })).toMatchObject({
       status: 400,

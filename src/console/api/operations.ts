@@ -29,7 +29,7 @@ export interface Operations {
   'GET /v1/keys': { answer: KeyList };
   'GET /v1/log/keys': { answer: LogSigningKeyList };
   'GET /v1/movers': { answer: Movers };
-  'GET /v1/openapi.json': { answer: Record<string, unknown> };
+  'GET /v1/openapi.json': { answer: OpenApiDocument };
   'GET /v1/operations/series': { query?: { hours?: number }; answer: OperationsSeries };
   'GET /v1/projections': { answer: ProjectionList };
   'GET /v1/projections/live': { answer: unknown };
@@ -1114,6 +1114,8 @@ export type Movers = {
   data: Mover[];
   queue: QueueLength[];
 };
+
+export type OpenApiDocument = Record<string, unknown>;
 
 export type OperationsSeries = {
   data: OperationsSpan[];

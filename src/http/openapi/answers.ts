@@ -24,7 +24,10 @@ export const HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
     description: 'The path of the new resource, if there is one.',
     schema: { type: 'string' },
   },
-  ETag: { description: 'The `revision`, for `If-Match`.', schema: { type: 'string' } },
+  ETag: {
+    description: 'The version: of an endpoint its `revision`, for `If-Match`.',
+    schema: { type: 'string' },
+  },
   'Idempotent-Replayed': {
     description: '`true` if this is the stored answer of an earlier request.',
     schema: { type: 'string' },
@@ -38,7 +41,7 @@ const ON_EVERY_ANSWER_OF_THE_API = [
   'X-RateLimit-Remaining',
   'X-RateLimit-Reset',
 ];
-const WITH_ETAG = ['getEndpoint', 'updateEndpoint'];
+const WITH_ETAG = ['getEndpoint', 'getOpenApi', 'updateEndpoint'];
 const BY_STATUS: Record<string, string[]> = {
   201: ['Location'],
   202: ['Location'],
@@ -59,7 +62,8 @@ export function addHeaders(document: OpenAPIV3_1.Document): void {
       : [...ON_EVERY_ANSWER_OF_THE_API, ...(BY_STATUS[status] ?? [])];
     if (status === '409' && (storesAnswers || path.endsWith('/receipt'))) names.push('Retry-After');
     if (storesAnswers && (status < '300' || status === '404')) names.push('Idempotent-Replayed');
-    if (status === '200' && WITH_ETAG.includes(operation.operationId ?? '')) names.push('ETag');
+    if (['200', '304'].includes(status) && WITH_ETAG.includes(operation.operationId ?? ''))
+      names.push('ETag');
     answer.headers = Object.fromEntries(
       names.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
     );

@@ -12,7 +12,7 @@ import { grants, SCOPES, type Scope } from '../../domain/scope.ts';
 import { anyOf } from '../../domain/text.ts';
 import { describePayloads } from '../webhooks/payload-documentation.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';
-import { JSON_TYPE, noQuery, OPEN, responses } from './documentation.ts';
+import { JSON_TYPE, noQuery, nothing, OPEN, responses } from './documentation.ts';
 import { ENUMS } from './enums.ts';
 import { addExamples } from './examples.ts';
 import { isNull, portable } from './json-schema.ts';
@@ -29,9 +29,12 @@ Every transfer is an append-only stream of events. The API shows views of these 
 - Errors are \`application/problem+json\` (RFC 9457). Programs use the \`code\`.
 - A path answers an unsupported method with 405 and \`Allow\`. \`OPTIONS\` needs no key.
 - Lists and other large answers are compressed if you accept \`br\` or \`gzip\`.
-- A body is plain JSON in UTF-8. A duplicate key in an object gets 400, a \`Content-Encoding\` 415.
+- A body is plain JSON in UTF-8. A duplicate key in an object gets 400. A \`Content-Encoding\` or
+  another \`Content-Type\` gets 415, also where no body is expected.
 - A request needs exactly one valid \`Host\` header. Otherwise it gets 400, and the connection
   closes.
+- A request with its body arrives within 30 s. Otherwise it gets 408. Headers of more than 16 KiB
+  get 431. Both close the connection.
 - Bytes that are not HTTP get 400, and the connection closes. Whole requests before them on the same
   connection are answered first.
 `.trim();
@@ -142,7 +145,19 @@ function sendForms(app: FastifyInstance) {
     forms.get(request.routeOptions.url ?? '')?.(request, reply);
 }
 
-const THIS_DOCUMENT = z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] });
+const THIS_DOCUMENT = z
+  .record(z.string(), z.unknown())
+  .meta({ id: 'OpenApiDocument', examples: [{ openapi: '3.1.0' }] });
+
+// For the documentation only: `sendDocument` reads it.
+const ifNoneMatchHeaders = z.looseObject({
+  'If-None-Match': z
+    .string()
+    .optional()
+    .describe(
+      'The `ETag` that you have read. If the document is still the same, the answer is 304.',
+    ),
+});
 
 export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
   app.route({
@@ -156,7 +171,12 @@ export const openApiRoute: FastifyPluginAsyncZod = async (app) => {
       tags: ['Service'],
       security: [],
       querystring: noQuery,
-      response: responses({ 200: ['This document', THIS_DOCUMENT] }, ['unknown_field'], OPEN),
+      headers: ifNoneMatchHeaders,
+      response: responses(
+        { 200: ['This document', THIS_DOCUMENT], 304: ['You have this document', nothing] },
+        ['unknown_field'],
+        OPEN,
+      ),
     },
     handler: sendDocument(JSON_TYPE, () => JSON.stringify(app.swagger())) as never,
   });
