@@ -74,13 +74,21 @@ function partsOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'items';
 }
 
+/** Characters of a key that the name of a field shows. */
+const SHOWN_OF_KEY = 100;
+
 /** Returns the name of a field: `settings.host`, `items[17].destination_uri`. */
 export function fieldName(path: PropertyKey[]): string {
   return path.reduce<string>(
     (parent, part) =>
       typeof part === 'number'
         ? `${parent}[${part}]`
-        : [parent, part === '' ? '""' : String(part)].filter(Boolean).join('.'),
+        : [parent, part === '' ? '""' : shownOf(String(part))].filter(Boolean).join('.'),
     '',
   );
+}
+
+function shownOf(key: string): string {
+  const shown = key.length > SHOWN_OF_KEY ? `${key.slice(0, SHOWN_OF_KEY)}...` : key;
+  return shown.toWellFormed();
 }

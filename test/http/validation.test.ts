@@ -76,6 +76,13 @@ it('names a field whose name is empty', () => {
   );
 });
 
+it('shortens a name that is longer than the name of any field', () => {
+  const name = `${'k'.repeat(99)}\u{1f600}k`;
+  expect(rejected(batchRequest, { items: [ITEM], [name]: 1 }).details.errors).toEqual([
+    { field: `${'k'.repeat(99)}\ufffd...`, code: 'unknown_field', message: 'is not a known field' },
+  ]);
+});
+
 it.each([1e300, Number.MAX_SAFE_INTEGER + 2])('names one limit of the number %d', (port) => {
   expect(rejected(endpointRequest, { ...SFTP, port }).message).toBe('port: must be at most 65535');
 });

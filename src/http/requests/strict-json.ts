@@ -3,8 +3,6 @@ import { type FieldError, fieldError, fieldErrors, MAX_ERRORS } from '../../doma
 
 /** Deeper than any request, so that the name of a field stays short. */
 const DEEPEST = 64;
-/** Characters of a key that the name of a field shows. */
-const SHOWN_OF_KEY = 100;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -83,8 +81,7 @@ function endOfString(text: string, start: number): number {
 
 /** Records a key of an object. Returns what is wrong with it, or null. Reports each key once. */
 function faultOf(key: string, container: Container): string | null {
-  const shown = key.length > SHOWN_OF_KEY ? `${key.slice(0, SHOWN_OF_KEY)}...` : key;
-  container.at = shown.toWellFormed();
+  container.at = key;
   const times = (container.keys?.get(key) ?? 0) + 1;
   container.keys?.set(key, times);
   if (!key.isWellFormed()) return 'must not contain an unpaired surrogate';
