@@ -52,7 +52,7 @@ export function acceptJson(app: FastifyInstance): void {
       const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(
         request.headers['content-type'] ?? '',
       )?.[1];
-      const coding = request.headers['content-encoding'] ?? 'identity';
+      const coding = request.headers['content-encoding'] || 'identity';
       if (coding.toLowerCase() !== 'identity') {
         const message = `Send the body without Content-Encoding: ${coding}`;
         done(new DomainError('unsupported_media_type', message));
