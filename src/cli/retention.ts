@@ -8,6 +8,7 @@ import type { Installation } from '../installation.ts';
 import { type RetentionResult, runRetention } from '../processes/retention/run-retention.ts';
 import { given, recordAccess } from './program/access.ts';
 import { note, print, printJson } from './program/output.ts';
+import { accountName } from './program/parse.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
@@ -42,7 +43,7 @@ export function addRetentionCommands(program: Command): void {
         'dryRun',
       ),
     )
-    .option('--account <account>', 'only the transfers of this account')
+    .option('--account <account>', 'only the transfers of this account', accountName)
     .option('--dry-run', 'only count them')
     .option('--json', 'one JSON document')
     .action((options: Options) => withInstallation((installation) => run(installation, options)));

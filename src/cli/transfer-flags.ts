@@ -3,10 +3,12 @@ import { METADATA_KEYS } from '../contract/transfers/requests.ts';
 import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES } from '../domain/transfers/transfer.ts';
+import { accountName } from './program/parse.ts';
 
 export const ACCOUNT_OPTION = [
   '--account <account>',
   'the account of the transfers',
+  accountName,
   DEFAULT_ACCOUNT,
 ] as const;
 

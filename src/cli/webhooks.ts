@@ -19,12 +19,17 @@ import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
-import { commaSeparated, parseRequest } from './program/parse.ts';
+import { accountName, commaSeparated, parseRequest } from './program/parse.ts';
 import { readSecret, type SecretOptions, withSecret } from './program/secret.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
-const ACCOUNT = ['--account <account>', 'the account of the webhooks', DEFAULT_ACCOUNT] as const;
+const ACCOUNT = [
+  '--account <account>',
+  'the account of the webhooks',
+  accountName,
+  DEFAULT_ACCOUNT,
+] as const;
 const JSON_DOCUMENT = ['--json', 'one JSON document'] as const;
 
 interface Common {

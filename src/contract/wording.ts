@@ -74,6 +74,11 @@ function partsOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'items';
 }
 
+/** Returns the reason of JSON.parse. Leaves out the part of the text that V8 quotes: it may be secret. */
+export function whyNotJson({ message }: SyntaxError): string {
+  return message.replace(/, (?:\.{3})?".*/s, '');
+}
+
 /** Characters of a key that the name of a field shows. */
 const SHOWN_OF_KEY = 100;
 

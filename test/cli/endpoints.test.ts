@@ -114,7 +114,7 @@ describeWithPostgres('waybill endpoints', () => {
       `{"password": "${PASSWORD}" oops`,
     );
     expect(code).toBe(2);
-    expect(stderr).toMatch(/is not JSON/);
+    expect(stderr).toMatch(/^waybill: stdin is not JSON: Expected .* at position \d+ /);
     expect(stderr).not.toContain('canary');
   });
 

@@ -60,6 +60,9 @@ describe('waybill', () => {
     [['keys', 'create', '--name', 'x']],
     [['serve', '--roles', 'api,cook']],
     [['keys']],
+    [['transfers', 'list', '--account', 'A B']],
+    [['webhooks', 'list', '--account', '']],
+    [['transfers', 'create', 'sftp://a/x', 'sftp://b/', '--metadata', 'a=1', '--metadata', 'a=2']],
   ])('rejects the usage %j', async (args) => {
     const { code, stdout, stderr } = await cli.run(args);
     expect(code).toBe(2);

@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
-import { fieldName, inWords, withoutVainLimits } from '../../contract/wording.ts';
+import { requestedAccount } from '../../contract/keys.ts';
+import { fieldName, inWords, whyNotJson, withoutVainLimits } from '../../contract/wording.ts';
 import { DomainError, type FieldError } from '../../domain/errors.ts';
 import { terminal } from './terminal.ts';
 
@@ -37,19 +38,25 @@ function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
 
 /** Reads a file with JSON; `-` is stdin. Throws `invalid_json`. */
 export async function readJson(file: string): Promise<unknown> {
-  const content = file === '-' ? await text(terminal().stdin()) : await readFile(file, 'utf8');
+  const isStdin = file === '-';
+  const content = isStdin ? await text(terminal().stdin()) : await readFile(file, 'utf8');
   try {
     return JSON.parse(content);
   } catch (error) {
-    // The message of JSON.parse quotes the text, which may contain a password.
-    const where = /position \d+|line \d+ column \d+/.exec((error as Error).message)?.[0];
-    throw new DomainError('invalid_json', `${file} is not JSON${where ? ` (at ${where})` : ''}`);
+    const reason = whyNotJson(error as SyntaxError);
+    throw new DomainError('invalid_json', `${isStdin ? 'stdin' : file} is not JSON: ${reason}`);
   }
 }
 
 /** Parses an option that is a list: `a,b`. */
 export function commaSeparated(text: string): string[] {
   return text.split(',').map((item) => item.trim());
+}
+
+export function accountName(text: string): string {
+  const { success, error } = requestedAccount.safeParse(text);
+  if (!success) throw new InvalidArgumentError(`It ${error.issues[0]?.message}.`);
+  return text;
 }
 
 export function wholeNumber(min: number, max: number): (text: string) => number {
@@ -68,5 +75,7 @@ export function keyValue(
 ): Record<string, string> {
   const at = text.indexOf('=');
   if (at < 1) throw new InvalidArgumentError('It must be KEY=VALUE.');
-  return { ...previous, [text.slice(0, at)]: text.slice(at + 1) };
+  const key = text.slice(0, at);
+  if (Object.hasOwn(previous, key)) throw new InvalidArgumentError('Each key must be given once.');
+  return { ...previous, [key]: text.slice(at + 1) };
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
+import { whyNotJson } from '../../contract/wording.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isHeldBack } from './expect.ts';
 import { parseStrictly } from './strict-json.ts';
@@ -78,12 +79,7 @@ function parse(body: Buffer): unknown {
     return parseStrictly(utf8.decode(body));
   } catch (error) {
     if (error instanceof DomainError) throw error;
-    const reason = error instanceof SyntaxError ? `: ${withoutExcerpt(error.message)}` : '';
+    const reason = error instanceof SyntaxError ? `: ${whyNotJson(error)}` : '';
     throw new DomainError('invalid_json', `The body must be JSON in UTF-8${reason}`);
   }
-}
-
-/** Removes the part of the body that V8 quotes: it may be a secret. */
-function withoutExcerpt(message: string): string {
-  return message.replace(/, (?:\.{3})?".*/s, '');
 }
