@@ -66,7 +66,8 @@ function isInvalidPosition(error: unknown): boolean {
 export function giveUp(error: unknown, what: string): never {
   if (isTransient(error)) {
     throw new EventStoreUnavailable(
-      `EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}`,
+      `EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}. ` +
+        'Check that it runs, and EVENTSTORE_URL',
       { cause: error },
     );
   }
