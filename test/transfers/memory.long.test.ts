@@ -15,6 +15,11 @@ import { describeTransfers, untilEnded } from '../support/service/transfers.ts';
 
 const MiB = 1 << 20;
 const FILES = 8;
+/**
+ * On a machine with 24 GiB the peak was 256 MiB: buffers 64, heaps and compiled code of four threads
+ * 120, Node's program 70. A buffer that each of the files does not return adds 64 MiB.
+ */
+const MOST_MIB = 300;
 /** Together far more than the memory of a service. */
 const FILE_BYTES = 1024 * MiB;
 /** Arriving files are not sparse. */
@@ -34,14 +39,25 @@ await describeTransfers('the memory of a service', () => {
     ]);
     await configureSftp(installation, 'alpha', alpha);
     await configureSftp(installation, 'beta', beta);
-    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+    await start();
+    // Node now writes its cache of compiled code. Without it, each thread also has the compiler of
+    // TypeScript: 38 MiB in all.
+    writeFileSync(join(alpha.root, 'small'), 'small');
+    const id = await submit(installation, 'sftp://alpha/small', 'sftp://beta/small');
+    expect(await untilEnded(installation, id)).toMatchObject({ status: 'completed' });
+    await service.stop();
+    await start();
   });
+  async function start(): Promise<void> {
+    service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
+  }
+
   afterAll(async () => {
     await service?.kill();
     await Promise.all([installation?.close(), alpha?.stop(), beta?.stop()]);
   });
 
-  test('stays below 300 MiB while 8 files of 1 GiB move at once', async (ctx) => {
+  test(`stays below ${MOST_MIB} MiB while 8 files of 1 GiB move at once`, async (ctx) => {
     if (peakBytes(service.pid) === null) return ctx.skip('this system does not report peak memory');
     const { bavail, bsize } = statfsSync(beta.root);
     if (bavail * bsize < DISK_BYTES)
@@ -58,6 +74,6 @@ await describeTransfers('the memory of a service', () => {
       expect(await untilEnded(installation, id)).toMatchObject({ status: 'completed' });
     }
     for (const name of names) expect((await stat(join(beta.root, name))).size).toBe(FILE_BYTES);
-    expect((peakBytes(service.pid) as number) / MiB).toBeLessThan(300);
+    expect((peakBytes(service.pid) as number) / MiB).toBeLessThan(MOST_MIB);
   });
 });
