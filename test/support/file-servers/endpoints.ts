@@ -184,7 +184,7 @@ async function startCeph({
   const server = await shareRadosgw();
   const bucket = `bucket-${randomUUID()}`;
   const endpoint = await s3Endpoint(server, bucket);
-  if (readOnly) await server.denyWrites(bucket);
+  if (readOnly) await server.deny(bucket, 's3:PutObject');
   if (room > 0) await server.setQuota(bucket, room);
   return endpoint;
 }

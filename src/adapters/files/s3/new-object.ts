@@ -1,7 +1,7 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
 import { type ContentHeaders, FileError, type FileStep, type OpenDestination } from '../port.ts';
-import { isMissing } from './errors.ts';
+import { isMissing, isRefused } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import type { Store } from './store.ts';
 
@@ -31,13 +31,13 @@ export async function refuseExisting(
 
 /**
  * Returns what the server reports of an object whose commit it has acknowledged. Null if a consumer
- * has taken it already.
+ * has taken it already, or if the user may not read.
  */
 export async function foundObject(looking: Promise<ObjectAnswer>): Promise<ObjectAnswer | null> {
   try {
     return await looking;
   } catch (error) {
-    if (isMissing(error)) return null;
+    if (isMissing(error) || isRefused(error)) return null;
     throw error;
   }
 }

@@ -118,6 +118,15 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     expect(proof).toMatchObject({ size: content.length, version: expect.any(String) });
   });
 
+  test('a commit succeeds if the user may not read', async () => {
+    const bucket = `write-only-${randomUUID()}`;
+    await server.createBucket(bucket);
+    await server.deny(bucket, 's3:GetObject');
+    const writing = endpointOn({ ...server, bucket });
+    expect(await upload(writing, 'file', content)).toMatchObject({ size: content.length });
+    await writing.close();
+  });
+
   test('a wrong secret is rejected', async () => {
     const credentials = { access_key_id: server.accessKeyId, secret_access_key: 'wrong' };
     const refused = endpointOn(server, { credentials });

@@ -475,11 +475,14 @@ describe('a request', () => {
   });
 });
 
-test('commits an object that a consumer takes before it is looked at', async () => {
+test.each([
+  ['a consumer takes before it is looked at', 'NoSuchKey' as const],
+  ['the user may not read', 'AccessDenied' as const],
+])('commits an object that %s', async (_, code) => {
   // Its ETag does not tell its size.
   const over = endpoint({ settings: { sse: 'aws:kms', sse_kms_key_id: 'a-key' } });
   for (const operation of ['HeadObject', 'GetObject'] as const)
-    server.fault({ operation, kind: 'error', code: 'NoSuchKey' });
+    server.fault({ operation, kind: 'error', code });
   expect(await upload(over, 'taken', randomBytes(1000))).toMatchObject({ size: 1000 });
 });
 

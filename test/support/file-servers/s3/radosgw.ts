@@ -25,8 +25,8 @@ export interface Ceph {
   secretAccessKey: string;
   region: string;
   createBucket(name: string): Promise<void>;
-  /** Rejects all writes to a bucket from now on. */
-  denyWrites(bucket: string): Promise<void>;
+  /** Rejects an action on the objects of a bucket from now on, such as `s3:PutObject`. */
+  deny(bucket: string, action: string): Promise<void>;
   /** Limits the bytes of a bucket; committed bytes count. */
   setQuota(bucket: string, bytes: number): Promise<void>;
   /** Ends the use of it. */
@@ -244,11 +244,11 @@ function usersOf(facts: CephFacts, programs: DebianPrograms): Ceph {
     async createBucket(name) {
       await s3.send(new CreateBucketCommand({ Bucket: name }));
     },
-    async denyWrites(bucket) {
+    async deny(bucket, action) {
       const statement = {
         Effect: 'Deny',
         Principal: '*',
-        Action: 's3:PutObject',
+        Action: action,
         Resource: `arn:aws:s3:::${bucket}/*`,
       };
       const policy = { Version: '2012-10-17', Statement: [statement] };
