@@ -6,6 +6,7 @@ import {
   hasStatus,
   isRefusal,
   nullIfRefused,
+  SSH_FX_BAD_MESSAGE,
   SSH_FX_FAILURE,
   SSH_FX_NO_SUCH_FILE,
   SSH_FX_PERMISSION_DENIED,
@@ -22,7 +23,7 @@ const OWNER_READS_AND_WRITES = 0o600;
 /**
  * Creates the part with the permissions of the file that it replaces, if there is one. Throws
  * FileError `destination_exists` if a folder has the name of the file. A rename would replace a
- * link to a folder, and fail at a folder after all bytes are sent. The requests are sent at once,
+ * link to a folder, and fail at a folder after all bytes are sent, as at a name that is too long. The requests are sent at once,
  * so this takes no longer.
  */
 export async function createInPlaceOf(
@@ -38,10 +39,12 @@ export async function createInPlaceOf(
   // A server that does not say has the last word when the part gets its name.
   const replaced = found.status === 'fulfilled' ? found.value : null;
   const type = replaced && (await typeOf(connection, path, replaced));
-  if (type === 'directory') {
+  // OpenSSH answers this for a name that is too long. The name of the part is shorter.
+  const unusable = found.status === 'rejected' && hasStatus(found.reason, SSH_FX_BAD_MESSAGE);
+  if (type === 'directory' || unusable) {
     await closeHandle(connection, created.value);
     await connection.request((sftp, done) => sftp.unlink(part, done));
-    throw isAFolder(path, 'open');
+    throw unusable ? found.reason : isAFolder(path, 'open');
   }
   if (type === 'file' && replaced) keepPermissions(connection, created.value, replaced);
   return created.value;

@@ -345,6 +345,21 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readFile(at('occupied/link-to-file'), 'utf8')).toBe('y');
     });
 
+    test('before a byte is sent, if its name is too long', async () => {
+      await mkdir(at('long-names'));
+      for (const overwrite of [true, false]) {
+        const opening = endpoint().openDestination(
+          at(`long-names/${'x'.repeat(256)}`),
+          options(1, { overwrite }),
+        );
+        await expect(opening).rejects.toMatchObject({
+          step: 'open',
+          message: expect.stringContaining('the name may be too long'),
+        });
+      }
+      expect(await readdir(at('long-names'))).toEqual([]);
+    });
+
     test('on a full disk', async (ctx) => {
       if (!asRoot) return ctx.skip('only root can mount a small disk');
       const content = randomBytes(4 * MiB);
