@@ -31,12 +31,12 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   // The only text that vsftpd sends for a full disk.
   [/failure writing to local file/i, 'disk_full'],
   [/file too (large|big)/i, 'file_too_large'],
-  [/too many|maximum (number|clients|connections)/i, 'connection_failed'],
+  [/too many(?! levels)|maximum (number|clients|connections)/i, 'connection_failed'],
   // Other servers send 450 for this. On Windows, a program can open a file for exclusive use.
   [/used by another process|sharing violation/i, 'connection_failed'],
 ];
 const NO_FILE =
-  /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory/i;
+  /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory|symbolic link/i;
 export const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
 
 const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {

@@ -9,6 +9,8 @@ const failure = (message: string, code?: string) => Object.assign(new Error(mess
 test.each([
   [reply('550 /a: No such file or directory'), 'source', 'source_not_found'],
   [reply('550 /a: not a regular file'), 'source', 'source_not_found'],
+  [reply('550 /a: Too many levels of symbolic links'), 'source', 'source_not_found'],
+  [reply('550 /a: Too many levels of symbolic links'), 'destination', 'permission_denied'],
   [reply('550 Failed to open file.'), 'source', 'permission_denied'],
   [reply('550 /a: No such file or directory'), 'destination', 'permission_denied'],
   [reply('553 Could not create file.'), 'destination', 'permission_denied'],
