@@ -4,7 +4,7 @@ import { abortable, abortError } from '../abort.ts';
 import { asBuffer } from '../as-buffer.ts';
 import { toUnixTime, type UnixTime } from '../modification-time.ts';
 import { FileError, type FileIdentity, type FileStep, type SourceFile } from '../port.ts';
-import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import { fileError, hasStatus, nullIfRefused, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { typeOf } from './file-type.ts';
 import { closeHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE, slices } from './limits.ts';
@@ -114,6 +114,20 @@ export function sourceFile(
     return answers;
   }
 
+  /**
+   * Returns whether the server sends bytes of a file that it calls empty, as it does of files that
+   * a program generates while they are read.
+   */
+  async function isGenerated(): Promise<boolean> {
+    if (identity.size > 0) return false;
+    const byte = Buffer.alloc(1);
+    const reading = connection.request<number>(
+      (sftp, done) => sftp.read(handle, byte, 0, 1, 0, done),
+      { content: 0 },
+    );
+    return Boolean(await reading.catch(nullIfRefused));
+  }
+
   async function readAll(offset: number, target: Buffer): Promise<void> {
     try {
       await requests.forEach(
@@ -144,7 +158,16 @@ export function sourceFile(
 
   async function look(): Promise<FileIdentity> {
     try {
-      return identityOf(await abortable(statOf(connection, path), signal, 'verify'));
+      const asked = Promise.all([isGenerated(), statOf(connection, path)]);
+      const [generated, stats] = await abortable(asked, signal, 'verify');
+      const found = identityOf(stats);
+      if (generated && found.size === 0)
+        throw new FileError(
+          'size_unknown',
+          'verify',
+          `${path}: the server reports 0 bytes and sends more`,
+        );
+      return found;
     } catch (error) {
       if (hasStatus(error, SSH_FX_NO_SUCH_FILE))
         throw new FileError('source_changed', 'verify', `${path} is no longer there`);

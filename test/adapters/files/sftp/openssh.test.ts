@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import {
   chmod,
   mkdir,
@@ -276,6 +277,17 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await expect(endpoint().openSource(at('pipe'), never)).rejects.toMatchObject({
         code: 'source_not_found',
       });
+    });
+
+    test('if it has bytes although the server calls it empty', async (ctx) => {
+      const generated = '/proc/version';
+      if (!existsSync(generated)) return ctx.skip('this system has no /proc');
+      const file = await endpoint().openSource(generated, never);
+      await expect(file.stat()).rejects.toMatchObject({
+        code: 'size_unknown',
+        message: `${generated}: the server reports 0 bytes and sends more`,
+      });
+      await file.close();
     });
 
     test('if the user may not read it', async () => {
