@@ -18,7 +18,7 @@ import {
   type Declared,
   type Described,
 } from './checksums.ts';
-import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import { isRefused, isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
@@ -108,8 +108,8 @@ export async function beginUpload(
 
 /**
  * Takes over an upload that a predecessor started, with the first parts that the server lists as
- * they were sent. Returns null if the server no longer knows the upload, or if its part size
- * differs.
+ * they were sent. Returns null if the server no longer knows the upload or refuses to list its parts,
+ * or if its part size differs.
  */
 export async function resumeUpload(
   store: Store,
@@ -145,7 +145,7 @@ export async function resumeUpload(
       if (!IsTruncated) break;
     }
   } catch (error) {
-    if (isUploadGone(error)) return null;
+    if (isUploadGone(error) || isRefused(error)) return null;
     throw error;
   }
   return multipartUpload(store, options, { id: state.upload_id, checksum, parts });

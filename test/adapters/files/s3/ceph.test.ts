@@ -5,6 +5,7 @@ import {
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  ListMultipartUploadsCommand,
   PutObjectCommand,
   PutObjectLockConfigurationCommand,
   S3Client,
@@ -125,6 +126,26 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     const writing = endpointOn({ ...server, bucket });
     expect(await upload(writing, 'file', content)).toMatchObject({ size: content.length });
     await writing.close();
+  });
+
+  test('an upload starts over if the user may not list its parts', async () => {
+    const bucket = `unlisted-${randomUUID()}`;
+    await server.createBucket(bucket);
+    await server.deny(bucket, 's3:ListMultipartUploadParts');
+    const over = endpointOn({ ...server, bucket });
+    const given = options(content.length);
+    const first = await over.openDestination('file', given);
+    await writeFrom(first, content);
+    const resume = await first.resumePoint(content.length);
+    await first.close();
+    const second = await over.openDestination('file', { ...given, resume });
+    expect(second.resumedFrom).toBe(0);
+    await writeFrom(second, content);
+    expect(await second.commit(whole(content))).toMatchObject({ size: content.length });
+    await second.close();
+    await over.close();
+    const { Uploads } = await client.send(new ListMultipartUploadsCommand({ Bucket: bucket }));
+    expect(Uploads ?? []).toEqual([]);
   });
 
   test('a wrong secret is rejected', async () => {
