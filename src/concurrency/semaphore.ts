@@ -12,7 +12,7 @@ export interface Semaphore {
    * Throws the first error when all started work has ended, so nothing touches the caller's buffer
    * afterwards.
    */
-  forEach<Item>(items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void>;
+  forEach<Item>(items: Iterable<Item>, work: (item: Item) => Promise<unknown>): Promise<void>;
   /** Adds permits. */
   grow(by: number): void;
 }
@@ -67,7 +67,7 @@ export function createSemaphore(permits: number): Semaphore {
 
   async function forEach<Item>(
     items: Iterable<Item>,
-    work: (item: Item) => Promise<void>,
+    work: (item: Item) => Promise<unknown>,
   ): Promise<void> {
     const failures: unknown[] = [];
     // Asks for all permits at once: the items of one call go before those of the next.

@@ -74,7 +74,10 @@ function partsOf(origin: string): string {
   return origin === 'string' ? 'characters' : 'items';
 }
 
-/** Returns the reason of JSON.parse. Leaves out the part of the text that V8 quotes: it may be secret. */
+/**
+ * Returns the reason of JSON.parse. Leaves out the part of the text that V8 quotes: it may be a
+ * secret.
+ */
 export function whyNotJson({ message }: SyntaxError): string {
   return message.replace(/, (?:\.{3})?".*/s, '');
 }

@@ -16,8 +16,8 @@ import { describeTransfers, untilEnded } from '../support/service/transfers.ts';
 const MiB = 1 << 20;
 const FILES = 8;
 /**
- * On a machine with 24 GiB the peak was 256 MiB: buffers 64, heaps and compiled code of four threads
- * 120, Node's program 70. A buffer that each of the files does not return adds 64 MiB.
+ * On a machine with 24 GiB the peak was 256 MiB: buffers 64, heaps and compiled code of four
+ * threads 120, Node's program 70. A buffer that each of the files does not return adds 64 MiB.
  */
 const MOST_MIB = 300;
 /** Together far more than the memory of a service. */
@@ -48,6 +48,7 @@ await describeTransfers('the memory of a service', () => {
     await service.stop();
     await start();
   });
+
   async function start(): Promise<void> {
     service = await spawnService({ ...installation.environment, WAYBILL_LOG_LEVEL: 'info' });
   }

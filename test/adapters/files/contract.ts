@@ -97,10 +97,12 @@ export function describeFileEndpoint(
         expect(await fixture.get(`given-${size}`)).toBeNull();
         await writeFrom(file, content);
         const written = await file.openWritten();
-        const target = Buffer.from(written ? Buffer.alloc(size) : content);
-        if (written) await readAll(written, target);
-        await written?.close();
-        expect(target).toEqual(content);
+        if (written) {
+          const target = Buffer.alloc(size);
+          await readAll(written, target);
+          await written.close();
+          expect(target).toEqual(content);
+        }
         expect(await file.commit(whole(content))).toMatchObject({ size });
         await file.close();
         expect(await fixture.get(`given-${size}`)).toEqual(content);

@@ -108,8 +108,8 @@ export async function beginUpload(
 
 /**
  * Takes over an upload that a predecessor started, with the first parts that the server lists as
- * they were sent. Returns null if the server no longer knows the upload or refuses to list its parts,
- * or if its part size differs.
+ * they were sent. Returns null if the server no longer knows the upload, if it refuses to list the
+ * parts, or if the part size differs.
  */
 export async function resumeUpload(
   store: Store,

@@ -102,6 +102,14 @@ interface Opened {
   options: OpenDestination;
 }
 
+/** A part that is flushed and closed. */
+interface Finished {
+  /** Its size in bytes, as the server says. */
+  held: number;
+  /** True if it has the modification time that was asked for. */
+  timeIsSet: boolean;
+}
+
 function destinationFile(
   pool: Pool,
   lease: Lease,
@@ -121,8 +129,7 @@ function destinationFile(
   );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
-  let finished: Promise<number> | null = null;
-  let timeIsSet = false;
+  let finished: Promise<Finished> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => connections.abandon();
   signal.addEventListener('abort', abandon, { once: true });
@@ -183,13 +190,13 @@ function destinationFile(
     return handlesClosed;
   }
 
-  /** Flushes and closes the part. Resolves with its size. */
-  function finish(): Promise<number> {
+  /** Flushes and closes the part. */
+  function finish(): Promise<Finished> {
     finished ??= flushAndClose();
     return finished;
   }
 
-  async function flushAndClose(): Promise<number> {
+  async function flushAndClose(): Promise<Finished> {
     // A server answers the requests for one handle in order, so they need not wait for each other.
     const flushed = connection.extensions.has('fsync@openssh.com')
       ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), { stalls })
@@ -197,13 +204,13 @@ function destinationFile(
     const measured = connection
       .request<Stats>((sftp, done) => sftp.fstat(handle, done))
       .catch(nullIfRefused);
-    const timed = modifiedAt && connection.inOrder ? setTime(modifiedAt, 'handle') : 'not sent';
+    const timed = modifiedAt && connection.inOrder ? setTime(modifiedAt, 'handle') : undefined;
     const [stats, timeRefused] = await Promise.all([measured, timed, flushed, closeHandles()]);
-    timeIsSet = timeRefused === null;
-    if (stats?.size === size) return size;
+    const timeIsSet = timeRefused === null;
+    if (stats?.size === size) return { held: size, timeIsSet };
     // Some servers measure a file, or know its size, only when it is closed.
     const closed = connection.request<Stats>((sftp, done) => sftp.stat(part, done));
-    return (await onPart(names, part, 'commit', closed)).size;
+    return { held: (await onPart(names, part, 'commit', closed)).size, timeIsSet };
   }
 
   async function end(): Promise<void> {
@@ -248,7 +255,7 @@ function destinationFile(
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {
-        const held = await abortable(finish(), signal, 'commit');
+        const { held, timeIsSet } = await abortable(finish(), signal, 'commit');
         if (held !== whole.size || size !== whole.size) {
           throw new FileError(
             'size_mismatch',

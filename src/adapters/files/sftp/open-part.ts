@@ -22,9 +22,9 @@ const OWNER_READS_AND_WRITES = 0o600;
 
 /**
  * Creates the part with the permissions of the file that it replaces, if there is one. Throws
- * FileError `destination_exists` if a folder has the name of the file. A rename would replace a
- * link to a folder, and fail at a folder after all bytes are sent, as at a name that is too long. The requests are sent at once,
- * so this takes no longer.
+ * FileError `destination_exists` if a folder has the name of the file, or the server's error if the
+ * name is too long. A rename would replace a link to a folder, and fail at the others after all
+ * bytes are sent. The requests are sent at once, so this takes no longer.
  */
 export async function createInPlaceOf(
   connection: Connection,

@@ -7,7 +7,7 @@ import { FileError, type FileIdentity, type FileStep, type SourceFile } from '..
 import { fileError, hasStatus, nullIfRefused, SSH_FX_NO_SUCH_FILE } from './errors.ts';
 import { typeOf } from './file-type.ts';
 import { closeHandle, openToRead } from './handles.ts';
-import { CHUNK_SIZE, slices } from './limits.ts';
+import { CHUNK_SIZE, pieces } from './limits.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
 import type { Connection } from './session.ts';
 
@@ -130,11 +130,8 @@ export function sourceFile(
 
   async function readAll(offset: number, target: Buffer): Promise<void> {
     try {
-      await requests.forEach(
-        slices(target.length, connection.packet.read),
-        async ([start, end]) => {
-          await fill(offset + start, target.subarray(start, end));
-        },
+      await requests.forEach(pieces(target, connection.packet.read), ([start, piece]) =>
+        fill(offset + start, piece),
       );
     } catch (error) {
       throw fail(error, 'transfer');
@@ -144,9 +141,7 @@ export function sourceFile(
   /** Sends all requests at once. Asks for the identity again if a part was read after that. */
   async function readWhole(target: Buffer): Promise<FileIdentity> {
     const reading = Promise.all(
-      slices(target.length, connection.packet.read).map(([start, end]) =>
-        fill(start, target.subarray(start, end)),
-      ),
+      pieces(target, connection.packet.read).map(([start, piece]) => fill(start, piece)),
     );
     const looking = look();
     looking.catch(() => {});

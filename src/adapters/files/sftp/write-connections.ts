@@ -1,7 +1,7 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { addTo, type SharedCounter } from '../../../concurrency/shared-counter.ts';
 import { closeHandle } from './handles.ts';
-import { CHUNK_SIZE, slices } from './limits.ts';
+import { CHUNK_SIZE, pieces } from './limits.ts';
 import { type Lease, type Pool, WHOLE } from './pool.ts';
 import type { Connection } from './session.ts';
 
@@ -87,17 +87,16 @@ export function createWriteConnections(
     addTo(acknowledged, data.length);
   }
 
-  /** Cuts data into the pieces of one request each. */
-  function pieces(data: Buffer): [start: number, piece: Buffer][] {
-    const packet = Math.min(...connections.map(({ lease }) => lease.connection.packet.write));
-    return slices(data.length, packet).map(([start, end]) => [start, data.subarray(start, end)]);
-  }
-
   return {
-    write: (offset, data) =>
-      requests.forEach(pieces(data), ([start, piece]) => send(offset + start, piece)),
+    write: (offset, data) => {
+      const packet = Math.min(...connections.map(({ lease }) => lease.connection.packet.write));
+      return requests.forEach(pieces(data, packet), ([start, piece]) =>
+        send(offset + start, piece),
+      );
+    },
     async writeAtOnce(data) {
-      await Promise.all(pieces(data).map(([start, piece]) => send(start, piece)));
+      const sent = pieces(data, first.connection.packet.write);
+      await Promise.all(sent.map(([start, piece]) => send(start, piece)));
     },
     async close(stalls) {
       closed = true;
