@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { type Names, publish } from '../../../src/adapters/files/publish.ts';
 import { startFtpsServer, whyNoFtpsServer } from '../../support/file-servers/ftps/server.ts';
+import { endpointOn as sftpEndpointOn } from '../../support/file-servers/sftp/endpoint.ts';
 import { startSftpServer, whyNoSftpServer } from '../../support/file-servers/sftp/server.ts';
 import { options, upload, whole, writeFrom } from './contract.ts';
 import { endpointOn } from './ftps/ftps-endpoint.ts';
-import { endpointOn as sftpEndpointOn } from './sftp/sftp-endpoint.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -9,8 +9,8 @@ import { newId } from '../../../src/domain/ids.ts';
 import type { MarkerEvent } from '../../../src/domain/transfers/after.ts';
 import { type Completed, writeMarker } from '../../../src/processes/after/steps.ts';
 import type { ConfiguredEndpoint } from '../../../src/projections/catalog/queries.ts';
-import { endpointOn } from '../../adapters/files/sftp/sftp-endpoint.ts';
 import { startScriptedFtpsServer } from '../../support/file-servers/ftps/scripted-server.ts';
+import { endpointOn } from '../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   startSftpServer,

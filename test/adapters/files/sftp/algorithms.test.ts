@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   startSftpServer,
   whyNoSftpServer,
 } from '../../../support/file-servers/sftp/server.ts';
-import { endpointOn } from './sftp-endpoint.ts';
 
 const never = new AbortController().signal;
 const whyNot = await whyNoSftpServer();

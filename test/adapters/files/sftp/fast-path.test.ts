@@ -18,6 +18,7 @@ import {
   newHostKey,
   startDemoServer,
 } from '../../../../src/dev/sftp-server.ts';
+import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   type SftpServerOptions,
@@ -72,20 +73,10 @@ describe.each([
     return made;
   }
 
-  function on(
-    { host, username, hostKeySha256, privateKey, ...server }: SftpServer,
-    port = server.port,
-  ): FileEndpoint {
-    const settings = {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    } as const;
-    return endpoint({ settings, credentials: { private_key: privateKey } });
+  function on(server: SftpServer, port = server.port): FileEndpoint {
+    const made = endpointOn(server, { settings: { port }, maxConnections: 1, fastPath });
+    closers.push(made.close);
+    return made;
   }
 
   async function bothWays(

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import type { HostKey } from '../../../../src/domain/endpoints/host-keys.ts';
+import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   startSftpServer,
@@ -29,22 +29,9 @@ describe.skipIf(whyNot !== null)(
     afterAll(() => server?.stop());
 
     function accepting(host_keys: HostKey[], fastPath = true): FileEndpoint {
-      const { host, port, username, privateKey } = server;
       const host_key_sha256 = host_keys[0]?.sha256 ?? null;
-      const endpoint = createSftpEndpoint({
-        settings: {
-          protocol: 'sftp',
-          host,
-          port,
-          base_path: '/',
-          username,
-          host_key_sha256,
-          host_keys,
-        },
-        credentials: { private_key: privateKey },
-        maxConnections: 1,
-        fastPath,
-      });
+      const settings = { host_key_sha256, host_keys };
+      const endpoint = endpointOn(server, { settings, maxConnections: 1, fastPath });
       open.push(endpoint);
       return endpoint;
     }

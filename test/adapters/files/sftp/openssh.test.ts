@@ -15,10 +15,7 @@ import {
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import {
-  createSftpEndpoint,
-  type SftpEndpointOptions,
-} from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { endpointOn, type Given } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   type SftpServerOptions,
@@ -64,33 +61,6 @@ describeFileEndpoint(
   { partFiles: true },
 );
 
-type Given = Partial<SftpEndpointOptions> & {
-  host?: string;
-  port?: number;
-  username?: string;
-  hostKey?: string | null;
-};
-
-function endpointOn(
-  server: SftpServer,
-  { host, port, username, hostKey, ...given }: Given = {},
-): FileEndpoint {
-  return createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host: host ?? server.host,
-      port: port ?? server.port,
-      base_path: '/',
-      username: username ?? server.username,
-      host_key_sha256: hostKey === undefined ? server.hostKeySha256 : hostKey,
-      host_keys: null,
-    },
-    credentials: { private_key: server.privateKey },
-    maxConnections: 4,
-    ...given,
-  });
-}
-
 const NOTHING = Buffer.alloc(0);
 
 describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, () => {
@@ -128,7 +98,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
   async function proxied(given: Given = {}): Promise<{ proxy: TcpProxy; over: FileEndpoint }> {
     const proxy = await startTcpProxy(server);
     proxies.push(proxy);
-    return { proxy, over: endpoint({ port: proxy.port, ...given }) };
+    return { proxy, over: endpoint({ settings: { port: proxy.port }, ...given }) };
   }
 
   const errorOf = (promise: Promise<unknown>) =>
@@ -195,7 +165,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
   describe('the host key', () => {
     test('is rejected if it is not the pinned one', async () => {
       const hostKey = `SHA256:${'A'.repeat(43)}`;
-      const wrong = endpoint({ hostKey });
+      const wrong = endpoint({ settings: { host_key_sha256: hostKey } });
       const error = await errorOf(wrong.list(server.root, never));
       expect(error).toMatchObject({ code: 'host_key_mismatch', step: 'connect' });
       expect(error.message).toContain(server.hostKeySha256);
@@ -208,7 +178,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     });
 
     test('is required before the first sign-in', async () => {
-      const unpinned = endpoint({ hostKey: null });
+      const unpinned = endpoint({ settings: { host_key_sha256: null } });
       await expect(unpinned.list(server.root, never)).rejects.toMatchObject({
         code: 'host_key_mismatch',
       });
@@ -221,7 +191,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
 
   describe('a server is unreachable', () => {
     test('at a closed port', async () => {
-      const nobody = endpoint({ port: await freePort() });
+      const nobody = endpoint({ settings: { port: await freePort() } });
       await expect(nobody.openSource('/x', never)).rejects.toMatchObject({
         code: 'connection_failed',
         step: 'connect',
@@ -234,7 +204,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
 
     test('under an unknown host name', async () => {
       await expect(
-        endpoint({ host: 'no-such-host.invalid' }).openSource('/x', never),
+        endpoint({ settings: { host: 'no-such-host.invalid' } }).openSource('/x', never),
       ).rejects.toMatchObject({
         code: 'connection_failed',
         step: 'connect',
@@ -293,7 +263,9 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     test('if the user may not read it', async () => {
       await writeFile(at('private'), 'x');
       await chmod(at('private'), asRoot ? 0o600 : 0);
-      const given = asRoot ? { username: 'guest', credentials: { password: 'of no rights' } } : {};
+      const given = asRoot
+        ? { settings: { username: 'guest' }, credentials: { password: 'of no rights' } }
+        : {};
       await expect(endpoint(given).openSource(at('private'), never)).rejects.toMatchObject({
         code: 'permission_denied',
         step: 'open',
@@ -436,7 +408,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await writeFile(join(folder, 'file'), 'old', { mode: 0o600 });
       await chmod(folder, 0o1777);
       const over = endpoint(
-        { username: guest.username, credentials: { password: guest.password } },
+        { settings: { username: guest.username }, credentials: { password: guest.password } },
         plain,
       );
       await expect(upload(over, join(folder, 'file'), Buffer.from('new'))).rejects.toMatchObject({

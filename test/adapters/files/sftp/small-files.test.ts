@@ -2,10 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
+import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
-  type SftpServer,
   type SftpServerOptions,
   startSftpServer,
   whyNoSftpServer,
@@ -26,28 +24,9 @@ async function serve(given: SftpServerOptions = {}) {
   onTestFinished(server.stop);
   const proxy = await startTcpProxy(server);
   onTestFinished(proxy.close);
-  const endpoint = endpointAt(server, proxy.port);
+  const endpoint = endpointOn(server, { settings: { port: proxy.port }, maxConnections: 1 });
   onTestFinished(endpoint.close);
   return { server, proxy, endpoint, at: (name: string) => join(server.root, name) };
-}
-
-function endpointAt(
-  { host, username, hostKeySha256, privateKey }: SftpServer,
-  port: number,
-): FileEndpoint {
-  return createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    },
-    credentials: { private_key: privateKey },
-    maxConnections: 1,
-  });
 }
 
 describe.skipIf(whyNot !== null)(

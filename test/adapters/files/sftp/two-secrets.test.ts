@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import type { SshCredentials } from '../../../../src/adapters/files/sftp/sign-in.ts';
 import { newHostKey } from '../../../../src/dev/sftp-server.ts';
+import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,
   startSftpServer,
@@ -27,20 +27,7 @@ async function endpointWith(
   given: (server: SftpServer) => SshCredentials,
 ): Promise<FileEndpoint> {
   server = await startSftpServer({ extraConfig: config });
-  const { host, port, username, hostKeySha256 } = server;
-  endpoint = createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    },
-    credentials: given(server) as { password: string },
-    maxConnections: 4,
-  });
+  endpoint = endpointOn(server, { credentials: given(server) as { password: string } });
   return endpoint;
 }
 

@@ -18,7 +18,6 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import type { SftpTimeouts } from '../../../../src/adapters/files/sftp/timeouts.ts';
 import { freePort } from '../../network/free-port.ts';
 import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
@@ -26,6 +25,7 @@ import { whyNoOwnAccount } from '../../programs/own-account.ts';
 import { type ServerProcess, startProcess } from '../../programs/server-process.ts';
 import { passwordHash, TEST_PASSWORD } from '../password-hash.ts';
 import { proftpdSettings } from '../proftpd.ts';
+import { endpointOn } from './endpoint.ts';
 
 const AS_ROOT = process.getuid?.() === 0;
 const PYTHON_MODULES = '/usr/lib/python3/dist-packages';
@@ -207,19 +207,5 @@ export function otherSftpEndpoint(
   port = server.port,
   timeouts: Partial<SftpTimeouts> = {},
 ): FileEndpoint {
-  const { host, username, password, hostKeySha256 } = server;
-  return createSftpEndpoint({
-    settings: {
-      protocol: 'sftp',
-      host,
-      port,
-      base_path: '/',
-      username,
-      host_key_sha256: hostKeySha256,
-      host_keys: null,
-    },
-    credentials: { password },
-    maxConnections: 4,
-    timeouts,
-  });
+  return endpointOn(server, { settings: { port }, timeouts });
 }
