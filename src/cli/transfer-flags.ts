@@ -1,16 +1,10 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../contract/transfers/requests.ts';
-import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { TRANSFER_ERRORS } from '../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES } from '../domain/transfers/transfer.ts';
-import { accountName } from './program/parse.ts';
+import { accountOption } from './program/parse.ts';
 
-export const ACCOUNT_OPTION = [
-  '--account <account>',
-  'the account of the transfers',
-  accountName,
-  DEFAULT_ACCOUNT,
-] as const;
+export const ACCOUNT_OPTION = accountOption('transfers');
 
 export const METADATA_OPTION = [
   '--metadata <key=value>',

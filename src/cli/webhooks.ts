@@ -8,7 +8,6 @@ import {
 } from '../contract/webhooks/deliveries.ts';
 import { webhookRequest } from '../contract/webhooks/requests.ts';
 import { toWebhook, toWebhookWithSecret } from '../contract/webhooks/views.ts';
-import { DEFAULT_ACCOUNT } from '../domain/account.ts';
 import { DomainError } from '../domain/errors.ts';
 import { isId } from '../domain/ids.ts';
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../domain/webhook.ts';
@@ -19,17 +18,12 @@ import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
 import { print, printFacts, printJson, printTable } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
-import { accountName, commaSeparated, parseRequest } from './program/parse.ts';
+import { accountOption, commaSeparated, parseRequest } from './program/parse.ts';
 import { readSecret, type SecretOptions, withSecret } from './program/secret.ts';
 import { operator, withInstallation } from './program/session.ts';
 import { addWebhookTools } from './webhook-tools.ts';
 
-const ACCOUNT = [
-  '--account <account>',
-  'the account of the webhooks',
-  accountName,
-  DEFAULT_ACCOUNT,
-] as const;
+const ACCOUNT = accountOption('webhooks');
 const JSON_DOCUMENT = ['--json', 'one JSON document'] as const;
 
 interface Common {

@@ -4,6 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
 import { requestedAccount } from '../../contract/keys.ts';
 import { fieldName, inWords, whyNotJson, withoutVainLimits } from '../../contract/wording.ts';
+import { DEFAULT_ACCOUNT } from '../../domain/account.ts';
 import { DomainError, type FieldError } from '../../domain/errors.ts';
 import { terminal } from './terminal.ts';
 
@@ -51,6 +52,11 @@ export async function readJson(file: string): Promise<unknown> {
 /** Parses an option that is a list: `a,b`. */
 export function commaSeparated(text: string): string[] {
   return text.split(',').map((item) => item.trim());
+}
+
+/** Returns the option for the account of things, such as `transfers`. */
+export function accountOption(of: string) {
+  return ['--account <account>', `the account of the ${of}`, accountName, DEFAULT_ACCOUNT] as const;
 }
 
 export function accountName(text: string): string {
