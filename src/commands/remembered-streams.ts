@@ -48,7 +48,8 @@ export function withCondition(store: EventStore, condition: Condition): EventSto
   return other;
 }
 
-function changed(store: EventStore, changes: Partial<EventStore>): EventStore {
+/** Returns the store with other functions. Both remember the same streams. */
+export function changed(store: EventStore, changes: Partial<EventStore>): EventStore {
   const other = { ...store, ...changes };
   streamsOf.set(other, streamsIn(store));
   return other;

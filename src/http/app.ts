@@ -56,6 +56,13 @@ import {
   closeAfterUpgrade,
   ignoreRange,
 } from './requests/protocol.ts';
+import {
+  dropLateAnswer,
+  limitAppends,
+  limitHandlers,
+  mayTakeEffect,
+  withinLimit,
+} from './requests/time-limit.ts';
 import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
 import type { OperatorRoutesDeps } from './route-deps.ts';
 import { isHttps, registerCookies } from './session/cookie.ts';
@@ -97,6 +104,8 @@ export interface HttpServerDeps extends Omit<OperatorRoutesDeps, 'idempotencyKey
   /** How long records of accesses gather. */
   accessGatherMs?: number | undefined;
   requestTimeoutMs?: number | undefined;
+  /** How long a request may wait for the stores, in all: 15 s by default. */
+  answerWithinMs?: number | undefined;
 }
 
 /**
@@ -151,7 +160,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   }
 
   function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-    const problem = toProblem(error, request.id);
+    const problem = toProblem(error, request.id, { mayTakeEffect: mayTakeEffect(request) });
     access.rejected(request, problem.code, error);
     if (problem.status >= 500) logFailure(error, problem, request);
     answerProblem(problem, reply);
@@ -160,13 +169,18 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler(async (error, request, reply) => {
-    answerError(await confirmed(authentication, request, reply, error), request, reply);
+    const answered = await withinLimit(request, reply, () =>
+      confirmed(authentication, request, reply, error),
+    ).catch((reason: unknown) => reason);
+    answerError(answered, request, reply);
+    dropLateAnswer(answered, reply);
     return reply;
   });
   // Of missing files: the method guard rejects unknown paths before.
   app.setNotFoundHandler(() => {
     throw new DomainError('not_found', NOTHING_HERE);
   });
+  limitHandlers(app, deps.answerWithinMs);
   acceptJson(app);
   continueLate(app);
   discardUnreadBodies(app);
@@ -190,20 +204,25 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   closeIdleConnections(app, tls !== undefined);
 
   const guard = createMethodGuard(app);
-  app.addHook('onRequest', async (request, reply) => {
-    closeAfterUpgrade(request, reply);
-    ignoreRange(request);
-    if (isApi(request) || request.routeOptions.config.scope !== undefined)
-      await authenticate(authentication, request, reply);
-    else checkHost(request, reply);
-    checkQuery(request);
-    // Rejected in a hook, so the body of an unrouted request is never read.
-    if (guard.isUnrouted(request)) return guard.reject(request, reply);
-    await untilTransfersShown(deps.commands, request);
-  });
+  app.addHook('onRequest', (request, reply) =>
+    withinLimit(request, reply, async () => {
+      closeAfterUpgrade(request, reply);
+      ignoreRange(request);
+      if (isApi(request) || request.routeOptions.config.scope !== undefined)
+        await authenticate(authentication, request, reply);
+      else checkHost(request, reply);
+      checkQuery(request);
+      // Rejected in a hook, so the body of an unrouted request is never read.
+      if (guard.isUnrouted(request)) return guard.reject(request, reply);
+      await untilTransfersShown(deps.commands, request);
+    }),
+  );
 
   const idempotencyKeys = createIdempotencyKeys(deps.sql);
-  void app.register(routes({ ...deps, requestAdmission, people, access, idempotencyKeys }));
+  const commands = { ...deps.commands, store: limitAppends(deps.commands.store) };
+  void app.register(
+    routes({ ...deps, commands, requestAdmission, people, access, idempotencyKeys }),
+  );
   return app;
 }
 

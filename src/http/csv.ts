@@ -8,6 +8,11 @@ const CSV = ['text/csv', 'text/csv;charset=utf-8'];
 /** Returns true if the client prefers CSV to JSON (RFC 9110, section 12.5.1). */
 export function prefersCsv(request: FastifyRequest, reply: FastifyReply): boolean {
   void reply.header('vary', 'accept');
+  return asksForCsv(request);
+}
+
+/** Returns what `prefersCsv` does, before there is an answer. */
+export function asksForCsv(request: FastifyRequest): boolean {
   const type = new Negotiator(request.raw).mediaType(['application/json', ...CSV]);
   return type !== undefined && CSV.includes(type);
 }

@@ -9,6 +9,10 @@ import { NOTHING_HERE } from './requests/methods.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 
+const OUTCOME_UNKNOWN =
+  'A component of the service does not respond, and it is unknown whether the request took effect: ' +
+  'repeat it in a few seconds with the same Idempotency-Key, or look first whether it did';
+
 /** A request that breaks the rules of HTTP; the message says which. */
 export class MalformedRequest extends Error {}
 
@@ -34,9 +38,14 @@ const FILE_CHANGED =
 
 /**
  * Returns the error as the client sees it. A server-side error shows only the request id, unless
- * the log was changed.
+ * the log was changed. `mayTakeEffect` says that the request may take effect although a store did
+ * not answer.
  */
-export function toProblem(error: unknown, requestId: string): Problem {
+export function toProblem(
+  error: unknown,
+  requestId: string,
+  { mayTakeEffect = false }: { mayTakeEffect?: boolean } = {},
+): Problem {
   if (error instanceof DomainError)
     return problem(error.code, detailOf(error), requestId, error.details);
   if (error instanceof MalformedRequest)
@@ -59,7 +68,9 @@ export function toProblem(error: unknown, requestId: string): Problem {
   if (isStoreUnavailable(error)) {
     return problem(
       'unavailable',
-      'A component of the service does not respond: retry in a few seconds',
+      mayTakeEffect
+        ? OUTCOME_UNKNOWN
+        : 'A component of the service does not respond: retry in a few seconds',
       requestId,
     );
   }

@@ -140,8 +140,17 @@ export interface Condition {
   read(sql: Queryable): Fragment;
 }
 
+/** How long an append may take. */
+export interface AppendLimit {
+  /**
+   * Milliseconds after which the engine gives up, if that is less than its own time limit. An engine
+   * whose appends share calls keeps to its own.
+   */
+  withinMs?: number | undefined;
+}
+
 /** What an append does beside its events, in the same statement. */
-export interface AppendOptions {
+export interface AppendOptions extends AppendLimit {
   // biome-ignore lint/suspicious/noExplicitAny: each caller has items of its own
   beside?: Beside<any> | undefined;
   condition?: Condition | undefined;
@@ -161,7 +170,12 @@ export interface EventStore {
    * within its time limit; nothing is sent after that), EventStoreUnusable, or RangeError for an
    * empty append.
    */
-  append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
+  append(
+    stream: string,
+    expected: ExpectedRevision,
+    events: NewEvent[],
+    limit?: AppendLimit,
+  ): Promise<AppendResult>;
   /**
    * Appends as `append`, if a condition holds, and writes a row in the same commit. Only the engine
    * in the installation's own Postgres has it. Also throws ConditionFailed, and the error with which

@@ -52,16 +52,15 @@ export function batchChangeRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod 
           'limit_reached',
         ]),
       },
-      async preHandler(request, reply) {
+      async handler(request, reply) {
         const { items = [] } = request.body;
         const counted = Math.ceil(items.length / ITEMS_PER_REQUEST) - 1;
         await countFurther(deps.requestAdmission, request, reply, Math.max(0, counted));
-      },
-      handler: (request, reply) =>
-        idempotent(deps, request, reply, {
+        return idempotent(deps, request, reply, {
           reserve: reserveBatch,
           run: (attempt) => create(clientOf(request).accountId, request.body, attempt),
-        }),
+        });
+      },
     });
 
     app.route({

@@ -8,6 +8,7 @@ import pRetry from 'p-retry';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import {
+  type AppendLimit,
   type AppendResult,
   type Batch,
   type EventStore,
@@ -63,16 +64,21 @@ export function createEventStoreDb({
   const calls = new Set<AbortController>();
 
   /** Tries until one succeeds or fails permanently, or the time is over. Then it sends nothing. */
-  async function persist<T>(what: string, attempt: (limits: CallLimits) => Promise<T>): Promise<T> {
+  async function persist<T>(
+    what: string,
+    attempt: (limits: CallLimits) => Promise<T>,
+    withinMs = timeouts.total,
+  ): Promise<T> {
     if (closing.signal.aborted) return giveUp(closing.signal.reason, what);
     const call = new AbortController();
     let lastFailure: unknown = null;
-    const end = performance.now() + timeouts.total;
+    const totalMs = Math.min(withinMs, timeouts.total);
+    const end = performance.now() + totalMs;
     const limits: CallLimits = {
       signal: call.signal,
       attemptMs() {
         const left = Math.min(timeouts.attempt, Math.floor(end - performance.now()));
-        if (left <= 0) throw new EventStoreUnavailable(`no answer within ${timeouts.total} ms`);
+        if (left <= 0) throw new EventStoreUnavailable(`no answer within ${totalMs} ms`);
         return left;
       },
     };
@@ -81,7 +87,7 @@ export function createEventStoreDb({
       minTimeout: 50,
       maxTimeout: 1_000,
       randomize: true,
-      maxRetryTime: timeouts.total,
+      maxRetryTime: totalMs,
       shouldRetry({ error }) {
         lastFailure = error;
         return isTransient(error);
@@ -90,7 +96,7 @@ export function createEventStoreDb({
     });
     calls.add(call);
     try {
-      return await withTimeout(timeouts.total, tries, EventStoreUnavailable);
+      return await withTimeout(totalMs, tries, EventStoreUnavailable);
     } catch (error) {
       call.abort(new EventStoreUnavailable('the call was aborted'));
       // The reason of the last failure says more than that the time is over.
@@ -105,12 +111,15 @@ export function createEventStoreDb({
     stream: string,
     expected: ExpectedRevision,
     events: NewEvent[],
+    { withinMs }: AppendLimit = {},
   ): Promise<AppendResult> {
     if (events.length === 0) throw new RangeError(`${stream}: an append needs at least one event`);
     const records = events.map(toRecord);
     try {
-      const { revision, position } = await persist(`append to ${stream}`, (limits) =>
-        connection.append({ stream: prefix + stream, expected, records }, limits),
+      const { revision, position } = await persist(
+        `append to ${stream}`,
+        (limits) => connection.append({ stream: prefix + stream, expected, records }, limits),
+        withinMs,
       );
       seen.note(stream, revision);
       // A repeated append has no position if its events were scavenged since. The head is then

@@ -1,0 +1,225 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { until } from '../support/service/transfers.ts';
+
+const TRANSFER = { source_uri: 's3://archive/a', destination_uri: 's3://archive/b' };
+
+/** The limit of these tests. Nothing else takes as long. */
+const WITHIN_MS = 1_000;
+const UNKNOWN = 'it is unknown whether the request took effect';
+const RETRY = 'A component of the service does not respond: retry in a few seconds';
+
+interface Shown {
+  id: string;
+  destination: string;
+}
+
+type Call = 'read' | 'append';
+
+/** A store whose calls of these kinds wait until `release`. Each of them notes when it is made. */
+function silent(store: EventStore, kinds: Call[]) {
+  const released = Promise.withResolvers<void>();
+  const calls: Call[] = [];
+  const wait = async (kind: Call) => {
+    if (!kinds.includes(kind)) return;
+    calls.push(kind);
+    await released.promise;
+  };
+  const { appendWith } = store;
+  const held: EventStore = {
+    ...store,
+    async read(...read) {
+      await wait('read');
+      return store.read(...read);
+    },
+    async append(...append) {
+      await wait('append');
+      return store.append(...append);
+    },
+    ...(appendWith && {
+      async appendWith(...append) {
+        await wait('append');
+        return appendWith(...append);
+      },
+    }),
+  };
+  return { held, calls, release: () => released.resolve() };
+}
+
+function tests(settings: () => Promise<Record<string, string>>): void {
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi({}, await settings());
+  });
+  afterAll(() => api?.close());
+
+  const post = (once: string | null, server: Pick<TestApi, 'ask'> = api) =>
+    server.ask('POST', '/v1/transfers', {
+      json: { ...TRANSFER, destination_uri: `s3://archive/${once ?? 'alone'}` },
+      headers: once === null ? {} : { 'idempotency-key': once },
+    });
+
+  /** A server with a short limit whose store is silent to these calls. */
+  async function slowServer(kinds: Call[] = ['read', 'append']) {
+    const { store, commands } = api.installation;
+    const { held, ...log } = silent(store, kinds);
+    const changes = {
+      store: held,
+      commands: { ...commands, store: held },
+      answerWithinMs: WITHIN_MS,
+    };
+    return { ...log, server: await api.startServer(changes) };
+  }
+
+  test('a creation without an answer of the log ends with 503, and its key holds', async () => {
+    const { server, release } = await slowServer();
+    const late = await post('held', server);
+    expect(late.status).toBe(503);
+    expect(late.body).toMatchObject({
+      code: 'unavailable',
+      detail: expect.stringContaining(UNKNOWN),
+    });
+    expect(late.headers.get('retry-after')).toBe('5');
+    release();
+    const repeated = await untilFree(() => post('held'));
+    expect(repeated.status).toBe(201);
+    const { body } = await api.ask('GET', '/v1/transfers');
+    const found = body.data.filter(({ destination }: Shown) => destination === 's3://archive/held');
+    expect(found.map(({ id }: Shown) => id)).toEqual([repeated.body.id]);
+  });
+
+  test('a request that is late begins no append', async () => {
+    const { body: created } = await post('to-cancel');
+    const { server, calls, release } = await slowServer();
+    const late = await server.ask('DELETE', `/v1/transfers/${created.id}`);
+    expect(late.status).toBe(503);
+    release();
+    await sleep(300);
+    expect(calls).not.toContain('append');
+    const { body } = await api.ask('GET', `/v1/transfers/${created.id}`);
+    expect(body.status).toBe('pending');
+  });
+
+  test('a late change of many begins no further append', async () => {
+    // More than are changed at a time.
+    const names = Array.from({ length: 40 }, (_, i) => `many-${i}`);
+    const created = await Promise.all(names.map((name) => post(name)));
+    const ids = created.map(({ body }) => body.id);
+    const { server, calls, release } = await slowServer(['append']);
+    const json = { action: 'cancel', ids };
+    const late = await server.ask('POST', '/v1/transfers/bulk', { json });
+    expect(late.status).toBe(503);
+    const begun = calls.length;
+    expect(begun).toBeLessThan(ids.length);
+    release();
+    await until('what had begun is done', async () => {
+      const { body } = await api.ask('GET', '/v1/transfers?status=cancelled&limit=100');
+      return body.data.filter(({ id }: Shown) => ids.includes(id)).length === begun;
+    });
+    await sleep(300);
+    expect(calls).toHaveLength(begun);
+  });
+
+  test('a late answer is dropped without an error', async () => {
+    const { key } = await api.createKey(['admin']);
+    const json = { url: 'https://example.com/', events: ['transfer.failed'], secret: 'a-secret' };
+    const { body } = await api.ask('POST', '/v1/webhooks', { key, json });
+    const { server, calls, release } = await slowServer(['append']);
+    const remove = (from: Pick<TestApi, 'ask'>) =>
+      from.ask('DELETE', `/v1/webhooks/${body.id}`, { key });
+    const before = api.logged.length;
+    expect((await post('late-answer', server)).status).toBe(503);
+    expect((await remove(server)).status).toBe(503);
+    expect(calls).toEqual(['append', 'append']);
+    release();
+    await untilFree(() => post('late-answer'));
+    // The late handlers have sent their answers when their effects show.
+    await until('it is removed', async () => (await remove(api)).status === 404);
+    const lines = api.logged.slice(before).filter((line) => !line.includes('"msg":"answered"'));
+    expect(lines.map((line) => JSON.parse(line).msg)).toEqual(Array(2).fill('a request failed'));
+  });
+}
+
+/** Repeats a request while an earlier one with its key goes on. */
+async function untilFree<T extends { status: number }>(send: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const answer = await send();
+    if (answer.status !== 409) return answer;
+    await sleep(50);
+  }
+}
+
+describeWithPostgres('the time limit of a request', () => {
+  tests(async () => ({}));
+
+  describe('with a Postgres that is silent', () => {
+    let api: TestApi;
+    /** Asks a server with a short limit. */
+    let askLate: TestApi['ask'];
+    beforeAll(async () => {
+      api = await startApi();
+      askLate = (await api.startServer({ answerWithinMs: WITHIN_MS })).ask;
+    });
+    afterAll(() => api?.close());
+
+    /** Admissions go on: a lock of a table stands for a server that is silent from there on. */
+    async function whileLocked<T>(table: string, work: () => Promise<T>): Promise<T> {
+      const locked = Promise.withResolvers<void>();
+      const done = Promise.withResolvers<void>();
+      const { sql } = api.installation;
+      const locking = sql.begin(async (transaction) => {
+        await transaction`lock table ${transaction(table)} in access exclusive mode`;
+        locked.resolve();
+        await done.promise;
+      });
+      await locked.promise;
+      const result = await work();
+      done.resolve();
+      await locking;
+      return result;
+    }
+
+    test('ends a read whose admission passed', async () => {
+      const { body } = await api.ask('POST', '/v1/transfers', { json: TRANSFER });
+      const path = `/v1/transfers/${body.id}`;
+      const answer = await whileLocked('read.transfers', () => askLate('GET', path));
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+      expect(answer.body.detail).toBe(RETRY);
+      const reasons = api.logged.filter((line) => line.includes('a request failed'));
+      expect(reasons.join()).toContain('/health/ready names the one');
+      expect((await askLate('GET', path)).status).toBe(200);
+    });
+
+    test('leaves open whether a change of Postgres alone took effect', async () => {
+      const { key } = await api.createKey(['operate']);
+      const answer = await whileLocked('work.deliveries', () =>
+        askLate('POST', '/v1/deliveries/retry-failed', { key, json: {} }),
+      );
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+      expect(answer.body.detail).toContain(UNKNOWN);
+    });
+
+    test('lets a change be repeated that was not admitted', async () => {
+      const { key } = await api.createKey(['operate']);
+      const answer = await whileLocked('read.keys', () =>
+        askLate('POST', '/v1/deliveries/retry-failed', { key, json: {} }),
+      );
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+      expect(answer.body.detail).toBe(RETRY);
+    });
+  });
+});
+
+describeOnEventStoreDb('the time limit of a request', (start) => {
+  let stop = async () => {};
+  afterAll(() => stop());
+  tests(async () => {
+    const server = await start();
+    stop = server.close;
+    return server.settings;
+  });
+});
