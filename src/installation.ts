@@ -7,7 +7,7 @@ import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
-import { createLocks, type Locks } from './adapters/postgres/locks.ts';
+import { createLocks, LOCKS_LOST_AFTER_MS, type Locks } from './adapters/postgres/locks.ts';
 import {
   isMigrated,
   MigrationError,
@@ -41,8 +41,15 @@ import { createProjectionWaiter, type ProjectionWaiter } from './projections/wai
 export const INDEXED = { enable_seqscan: 'off', jit: 'off' };
 /**
  * Commits are on disk a moment later. A repeated statement is planned once, for any number of rows.
+ * A process that freezes within a transaction keeps its checkpoint locked. The next process must
+ * not wait for that when it has the consumer's lock.
  */
-const DERIVED = { ...INDEXED, synchronous_commit: 'off', plan_cache_mode: 'force_generic_plan' };
+const DERIVED = {
+  ...INDEXED,
+  synchronous_commit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  idle_in_transaction_session_timeout: LOCKS_LOST_AFTER_MS,
+};
 
 /** The id of a log that was changed, if nothing tells its true one. */
 const UNKNOWN_LOG = 'unknown';

@@ -5,7 +5,8 @@ import { connect, type Sql } from './connect.ts';
 
 const POLL_MS = 500;
 const HEARTBEAT_MS = 5_000;
-const IDLE_MS = 3 * HEARTBEAT_MS;
+/** Postgres ends the session of a process, and with it its locks, after this long in silence. */
+export const LOCKS_LOST_AFTER_MS = 3 * HEARTBEAT_MS;
 
 type Mode = 'alone' | 'shared';
 
@@ -107,7 +108,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
         tcp_keepalives_idle: 5,
         tcp_keepalives_interval: 2,
         tcp_keepalives_count: 3,
-        idle_session_timeout: IDLE_MS,
+        idle_session_timeout: LOCKS_LOST_AFTER_MS,
       },
       onClose: () => replace(opened, 'the connection that held the lock was lost'),
     });
@@ -177,7 +178,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     };
     return {
       signal: controller.signal,
-      isSure: () => !controller.signal.aborted && performance.now() < aliveAt + IDLE_MS,
+      isSure: () => !controller.signal.aborted && performance.now() < aliveAt + LOCKS_LOST_AFTER_MS,
       release() {
         released ??= release();
         return released;
