@@ -206,7 +206,7 @@ await describeConsole('transfers in the Admin Console', () => {
         const row = page.getByRole('row').filter({ hasText: 'unseen.bin' });
         await eventually(() => row.innerText()).toContain('In progress');
         await page.evaluate(turn('hidden'));
-        await page.getByText('Connecting').waitFor();
+        await page.getByText('Not live').waitFor();
         await abortTransfer(console.installation.commands, id, CAUSE);
         await untilStatus(console.installation, id, 'failed');
         expect(await row.innerText()).toContain('In progress');
