@@ -238,6 +238,19 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
+  test('a form says once that its request had no answer', async () => {
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    await page.getByLabel('Name', { exact: true }).fill('partner');
+    await page.route(API, (route) => route.abort());
+    await page.getByRole('button', { name: 'Create endpoint' }).click();
+    await alerts(page).filter({ hasText: 'No response' }).waitFor();
+    await page.locator('main > .away').waitFor({ state: 'attached' });
+    expect(await alerts(page).count()).toBe(1);
+    await expectAccessible(page);
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('partner');
+    console.pardon('lost');
+  });
+
   test('a form in a dialog says once that its request had no answer', async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     await page.getByRole('button', { name: 'Create key' }).click();
