@@ -244,6 +244,29 @@ await describeConsole('the list of transfers', () => {
     }
   });
 
+  test('shows the start and the end of a long name, and all of it to a keyboard', async () => {
+    const name = `quarterly-statement-${'0123456789'.repeat(22)}-final.csv.gz`;
+    await append('lengthy', name, COMPLETED);
+    await untilFound('lengthy', 1);
+    const page = await console.visitSignedIn(list('lengthy'));
+    const link = page.getByRole('link', { name, exact: true });
+    await link.waitFor();
+    const height = async () => (await link.boundingBox())?.height ?? 0;
+    const short = await height();
+    await tabTo(page, link);
+    await eventually(height).toBeGreaterThan(2 * short);
+    // What the browser itself tells a screen reader.
+    const tree = await page.context().newCDPSession(page);
+    const { nodes } = await tree.send('Accessibility.getFullAXTree');
+    const links = nodes.filter(({ role }) => role?.value === 'link');
+    expect(links.map((node) => node.name?.value)).toContain(name);
+    await page.keyboard.press('Tab');
+    await eventually(height).toBe(short);
+    const after = await tree.send('Accessibility.getFullAXTree');
+    expect(after.nodes.map((node) => node.name?.value)).toContain(name);
+    await expectAccessible(page);
+  });
+
   test('downloads what matches as CSV', async () => {
     const ids = [await append('table', 'a.csv', FAILED), await append('table', 'b.csv', FAILED)];
     await append('table', 'c.csv', COMPLETED);

@@ -3,6 +3,7 @@ import type { RejectedItem, TransferListItem } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
+import { FileName } from '../../components/values/file-name.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { Reason } from '../transfers/reason.tsx';
 
@@ -15,7 +16,7 @@ const FAILED: Column<TransferListItem>[] = [
     cell: ({ id, file_name, destination }) => (
       <>
         <a class="file" href={`/console/transfers/${id}`}>
-          {file_name}
+          <FileName of={file_name} />
         </a>
         <span class="route">{destination}</span>
       </>

@@ -4,6 +4,7 @@ import { Progress } from '../../components/charts/progress.tsx';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import type { Column } from '../../components/tables/table.tsx';
+import { FileName } from '../../components/values/file-name.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, duration, speed } from '../../components/values/units.ts';
 import { Reason } from './reason.tsx';
@@ -20,7 +21,7 @@ export const FILE: Column<Row> = {
   cell: ({ id, file_name, source, destination }) => (
     <>
       <a class="file" href={`/console/transfers/${id}`}>
-        {file_name}
+        <FileName of={file_name} />
       </a>
       <span class="route mono clamp" title={`${source} → ${destination}`}>
         <span>{readable(source)}</span> <span aria-hidden="true">→</span>{' '}

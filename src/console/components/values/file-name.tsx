@@ -1,0 +1,20 @@
+/** A longer name has only its start and its end in sight. */
+const LONGEST = 80;
+const START = 45;
+const END = 25;
+
+/**
+ * The name of a file, for a link in a list. What is between the start and the end of a long one is
+ * in sight while the link has the focus. It is always there for screen readers, and to be copied.
+ */
+export function FileName({ of: name }: { of: string }) {
+  const signs = Array.from(new Intl.Segmenter().segment(name), ({ segment }) => segment);
+  if (signs.length <= LONGEST) return <>{name}</>;
+  return (
+    <span title={name}>
+      {signs.slice(0, START).join('')}
+      <span class="middle">{signs.slice(START, -END).join('')}</span>
+      {signs.slice(-END).join('')}
+    </span>
+  );
+}
