@@ -1,6 +1,6 @@
-import { useMemo } from 'preact/hooks';
-import { call, newIdempotencyKey } from '../../api/client.ts';
+import { call } from '../../api/client.ts';
 import type { Batch } from '../../api/operations.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -18,8 +18,7 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
   const open = useOpen();
   const notify = useToast();
   const path = { batch_id: id };
-  // One for all clicks: if an answer was lost, the next click gets the same new batch.
-  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const idempotencyKey = useIdempotencyKey();
   async function cancel(): Promise<void> {
     const { cancelled, not_cancelled } = await call('DELETE /v1/batches/{batch_id}', { path });
     const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress continue` : '';

@@ -1,6 +1,7 @@
-import { useMemo, useState } from 'preact/hooks';
-import { call, newIdempotencyKey } from '../../api/client.ts';
+import { useState } from 'preact/hooks';
+import { call } from '../../api/client.ts';
 import type { Priority } from '../../api/operations.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
@@ -34,8 +35,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
     ...chosen(options),
     ...chosenAfter(after),
   };
-  // One for each content: if an answer was lost, the next click gets the same new batch.
-  const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
+  const idempotencyKey = useIdempotencyKey(body);
   const create = () =>
     call('POST /v1/batches', { body, idempotencyKey }).then(({ id }) => onCreated(id));
 

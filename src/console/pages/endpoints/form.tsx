@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks';
 import { call, RequestFailed } from '../../api/client.ts';
 import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { useToast } from '../../components/feedback/toast.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
@@ -49,6 +50,8 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     bandwidth: bandwidthOf(bandwidth),
   });
 
+  const idempotencyKey = useIdempotencyKey(bodyOf(values));
+
   /** Keeps the values of fields that both protocols have. */
   function chooseProtocol(next: Protocol): void {
     const { host = '', username = '', name = '' } = values;
@@ -60,7 +63,7 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   async function send(pressed: string): Promise<void> {
     try {
       if (pressed === 'test') return await test.run(endpoint?.id ?? null, bodyOf(values));
-      const saved = await save(endpoint, bodyOf(values));
+      const saved = await save(endpoint, bodyOf(values), idempotencyKey);
       say(`${saved.name} is saved`);
       open(`/console/settings/endpoints/${saved.id}`);
     } catch (error) {
@@ -180,8 +183,9 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
   );
 }
 
-function save(endpoint: Endpoint | null, body: unknown): Promise<Endpoint> {
-  if (endpoint === null) return call('POST /v1/endpoints', { body: body as EndpointRequest });
+function save(endpoint: Endpoint | null, body: unknown, idempotencyKey: string): Promise<Endpoint> {
+  if (endpoint === null)
+    return call('POST /v1/endpoints', { body: body as EndpointRequest, idempotencyKey });
   return call('PUT /v1/endpoints/{endpoint_id}', {
     path: { endpoint_id: endpoint.id },
     body: body as EndpointUpdate,

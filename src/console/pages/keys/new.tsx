@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { KeyRequest } from '../../api/operations.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
 import { Choices } from '../../components/forms/choices.tsx';
@@ -55,14 +56,28 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
   const [expiresIn, setExpiresIn] = useState('90d');
   const [key, setKey] = useState<string | null>(null);
 
+  const body = { name, ...(role ? { role } : { scopes }), account, expires_in: expiresIn };
+  const idempotencyKey = useIdempotencyKey(body);
+
   async function create(): Promise<void> {
-    const created = await call('POST /v1/keys', {
-      body: { name, ...(role ? { role } : { scopes }), account, expires_in: expiresIn },
-    });
+    const created = await call('POST /v1/keys', { body, idempotencyKey });
     setKey(created.key ?? '');
     onCreated();
   }
 
+  if (key === '') {
+    return (
+      <>
+        <p class="notice warning" role="alert">
+          <span>
+            <strong>The key {name} exists, but it is lost.</strong> It was in an answer that did not
+            arrive, and Waybill stores only its hash. Revoke it and create another.
+          </span>
+        </p>
+        <CloseButton first>Close</CloseButton>
+      </>
+    );
+  }
   if (key !== null) {
     return (
       <ShownOnce label="API key" secret={key} onClose={onClose}>

@@ -1,6 +1,7 @@
-import { useMemo, useState } from 'preact/hooks';
-import { call, newIdempotencyKey, urlOf } from '../../api/client.ts';
+import { useState } from 'preact/hooks';
+import { call, urlOf } from '../../api/client.ts';
 import type { TransferDetail } from '../../api/operations.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
@@ -77,8 +78,7 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
 function RetryButton({ id }: { id: string }) {
   const open = useOpen();
   const notify = useToast();
-  // One for all clicks: if an answer was lost, the next click gets the same new transfer.
-  const idempotencyKey = useMemo(newIdempotencyKey, []);
+  const idempotencyKey = useIdempotencyKey();
   async function retry(): Promise<void> {
     const created = await call('POST /v1/transfers/{transfer_id}/retry', {
       path: { transfer_id: id },

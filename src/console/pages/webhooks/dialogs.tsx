@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
 import type { Webhook } from '../../api/operations.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -11,6 +12,7 @@ import { Form } from '../../components/forms/form.tsx';
 import { inputTime, instantOf } from '../../components/values/instants.ts';
 import { useZone } from '../../components/values/time-zone.tsx';
 import { EVENT_TYPES } from './event-types.ts';
+import { newSecret } from './secret.ts';
 
 interface DialogProps {
   webhook: Webhook;
@@ -85,18 +87,22 @@ export function RotateSecret({
   onClose,
 }: DialogProps & { onRotated: () => void }) {
   const [grace, setGrace] = useState('24h');
-  const [secret, setSecret] = useState<string | null>(null);
+  const [secret] = useState(newSecret);
+  const [shown, setShown] = useState(false);
+  const body = { grace, secret };
+  const idempotencyKey = useIdempotencyKey(body);
 
   async function rotate(): Promise<void> {
-    const rotated = await call('POST /v1/webhooks/{webhook_id}/rotate-secret', {
+    await call('POST /v1/webhooks/{webhook_id}/rotate-secret', {
       path: { webhook_id: webhook.id },
-      body: { grace },
+      body,
+      idempotencyKey,
     });
-    setSecret(rotated.secret ?? '');
+    setShown(true);
     onRotated();
   }
 
-  if (secret !== null) {
+  if (shown) {
     return (
       <ShownOnce label="New signing secret" secret={secret} onClose={onClose}>
         Give it to the receiver before the old secret expires.
@@ -140,10 +146,15 @@ export function ReplayWebhook({ webhook, onClose }: DialogProps) {
   const [from, setFrom] = useState(() =>
     inputTime(new Date(Date.now() - HOUR_MS).toISOString(), zone),
   );
+  const body = { from: instantOf(from, zone) ?? from };
+  const idempotencyKey = useIdempotencyKey(body);
 
   async function replay(): Promise<void> {
-    const body = { from: instantOf(from, zone) ?? from };
-    await call('POST /v1/webhooks/{webhook_id}/replay', { path: { webhook_id: webhook.id }, body });
+    await call('POST /v1/webhooks/{webhook_id}/replay', {
+      path: { webhook_id: webhook.id },
+      body,
+      idempotencyKey,
+    });
     notify('Replay started. Its deliveries appear below');
     onClose();
   }

@@ -1,11 +1,13 @@
 import { useState } from 'preact/hooks';
 import { call } from '../../api/client.ts';
+import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
 import { Choices } from '../../components/forms/choices.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
 import { EVENT_TYPES, type EventType } from './event-types.ts';
+import { newSecret } from './secret.ts';
 
 interface NewWebhookProps {
   onRegistered: () => void;
@@ -17,18 +19,19 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
   const [url, setUrl] = useState('');
   const [events, setEvents] = useState<EventType[]>(['transfer.completed', 'transfer.failed']);
   const [secret, setSecret] = useState('');
-  const [generated, setGenerated] = useState<string | null>(null);
+  const [generated] = useState(newSecret);
+  const [shown, setShown] = useState(false);
+  const body = { url, events, secret: secret || generated };
+  const idempotencyKey = useIdempotencyKey(body);
 
   async function register(): Promise<void> {
-    const created = await call('POST /v1/webhooks', {
-      body: { url, events, ...(secret && { secret }) },
-    });
+    await call('POST /v1/webhooks', { body, idempotencyKey });
     onRegistered();
-    if (created.secret) setGenerated(created.secret);
+    if (body.secret === generated) setShown(true);
     else onClose();
   }
 
-  if (generated !== null) {
+  if (shown) {
     return (
       <ShownOnce label="Signing secret" secret={generated} onClose={onClose}>
         The receiver needs it to verify signatures. If you lose it, rotate it.

@@ -1,7 +1,8 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, newIdempotencyKey, RequestFailed } from '../../../api/client.ts';
+import { call, RequestFailed } from '../../../api/client.ts';
 import type { Endpoint, Priority, TransferDetail } from '../../../api/operations.ts';
+import { useIdempotencyKey } from '../../../api/use-idempotency-key.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState } from '../../../components/feedback/problem.tsx';
 import { Checkbox } from '../../../components/forms/checkbox.tsx';
@@ -95,8 +96,7 @@ function TransferForm({
     ...chosen(options),
     ...chosenAfter(after),
   };
-  // One for each content: if an answer was lost, the next click gets the same new transfer.
-  const idempotencyKey = useMemo(newIdempotencyKey, [JSON.stringify(body)]);
+  const idempotencyKey = useIdempotencyKey(body);
 
   async function create(): Promise<void> {
     const { id } = await call('POST /v1/transfers', { body, idempotencyKey });
