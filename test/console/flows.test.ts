@@ -66,6 +66,7 @@ await describeConsole('flows in the console', () => {
     await found.click();
     await page.getByRole('heading', { level: 1, name: 'orders' }).waitFor();
     await page.getByRole('button', { name: 'Dry run' }).click();
+    await page.getByRole('status').getByText('A run would take 1 file').waitFor();
     const dry = page.getByRole('table', { name: 'Files of the dry run' });
     await dry.getByRole('row', { name: /^a\.csv .*Wait .*Waits for its \.done file/ }).waitFor();
     await dry.getByRole('row', { name: /^b\.csv to sftp:\/\/shelf\/in\/orders\/b\.csv/ }).waitFor();
@@ -90,6 +91,7 @@ await describeConsole('flows in the console', () => {
 
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.locator('.subtitle').getByText('Paused').waitFor();
+    await page.getByRole('status').getByText('Flow paused').waitFor();
     await page.goto('/console/flows');
     const row = page.getByRole('table', { name: 'Flows, newest first' }).getByRole('row').nth(1);
     await row.getByText('Paused').waitFor();

@@ -25,14 +25,17 @@ await describeConsole('operations in the console', () => {
     await row.getByRole('button', { name: 'Rebuild transfers' }).click();
     await expectAccessible(page);
     await page.getByRole('dialog').getByRole('button', { name: 'Rebuild' }).click();
-    await row.getByText('Rebuild running').waitFor();
+    await page.getByRole('status').getByText('Rebuild of transfers requested').waitFor();
+    const task = row.getByRole('status');
+    await task.getByText('Rebuild running').waitFor();
     await eventually(() => row.getByRole('progressbar').getAttribute('value').then(Number)).toBe(
       100,
     );
     await eventually(() => row.innerText()).toContain('40 events');
     await expectAccessible(page);
     await reader.release();
-    await row.getByText('Rebuild done').waitFor();
+    await task.getByText('Rebuild done').waitFor();
+    expect(await task.innerText()).toContain('of transfers');
     expect(await row.innerText()).toContain('no differences');
 
     const [changed] = await sql<{ transfer_id: string }[]>`

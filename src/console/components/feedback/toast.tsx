@@ -51,14 +51,14 @@ export function ToastProvider({ children }: { children: ComponentChildren }) {
 
 /**
  * A place where toasts appear. Only the latest place shows them: a modal dialog covers the page, and
- * screen readers skip what is outside of it.
+ * screen readers skip what is outside of it. A new toast is read alone, without those before it.
  */
 export function Toasts() {
   const { toasts, places, addPlace } = useContext(ToastContext);
   const place = useId();
   useLayoutEffect(() => addPlace(place), [addPlace, place]);
   return (
-    <div class="toasts" role="status" aria-live="polite">
+    <div class="toasts" role="status" aria-atomic="false">
       {places.at(-1) === place && toasts.map(({ id, text }) => <p key={id}>{text}</p>)}
     </div>
   );

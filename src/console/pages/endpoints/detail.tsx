@@ -106,6 +106,14 @@ function Actions({
   const open = useOpen();
   const say = useToast();
   const path = { endpoint_id: id };
+  async function turn(): Promise<void> {
+    loaded.set(
+      await (paused
+        ? call('POST /v1/endpoints/{endpoint_id}/resume', { path })
+        : call('POST /v1/endpoints/{endpoint_id}/pause', { path })),
+    );
+    say(`${name} is ${paused ? 'resumed' : 'paused'}`);
+  }
   async function remove(): Promise<void> {
     await call('DELETE /v1/endpoints/{endpoint_id}', { path });
     say(`${name} is removed`);
@@ -119,23 +127,7 @@ function Actions({
         </a>
       </May>
       <May scope="operate">
-        {paused ? (
-          <ActionButton
-            onAction={async () =>
-              loaded.set(await call('POST /v1/endpoints/{endpoint_id}/resume', { path }))
-            }
-          >
-            Resume
-          </ActionButton>
-        ) : (
-          <ActionButton
-            onAction={async () =>
-              loaded.set(await call('POST /v1/endpoints/{endpoint_id}/pause', { path }))
-            }
-          >
-            Pause
-          </ActionButton>
-        )}
+        <ActionButton onAction={turn}>{paused ? 'Resume' : 'Pause'}</ActionButton>
       </May>
       <May scope="admin">
         <ConfirmButton label="Remove" title={`Remove ${name}?`} onConfirm={remove}>

@@ -26,6 +26,7 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
     await (status === 'paused'
       ? call('POST /v1/flows/{flow_id}/resume', { path })
       : call('POST /v1/flows/{flow_id}/pause', { path }));
+    notify(status === 'paused' ? 'Flow resumed' : 'Flow paused');
     onChange();
   }
   async function remove(): Promise<void> {

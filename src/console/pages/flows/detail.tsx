@@ -4,12 +4,13 @@ import { call } from '../../api/client.ts';
 import type { Flow, FlowRun } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState, UnloadedPage } from '../../components/feedback/problem.tsx';
+import { useToast } from '../../components/feedback/toast.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
 import { Time } from '../../components/values/time.tsx';
-import { bytes } from '../../components/values/units.ts';
+import { bytes, many } from '../../components/values/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
 import { EndpointLink } from '../transfers/endpoint-link.tsx';
 import { FlowActions } from './actions.tsx';
@@ -22,6 +23,7 @@ const LOAD_MS = 2_000;
 /** One flow: what is wrong with it, when it runs, its runs and its files. */
 export function FlowPage() {
   const id = useRoute().params.id ?? '';
+  const notify = useToast();
   const [dry, setDry] = useState<DryRun | null>(null);
   const { data, error, reload } = useLoad(
     (signal) => call('GET /v1/flows/{flow_id}', { path: { flow_id: id }, signal }),
@@ -36,7 +38,12 @@ export function FlowPage() {
     call('POST /v1/flows/{flow_id}/runs', {
       path: { flow_id: id },
       body: { dry_run: true },
-    }).then((answer) => setDry(answer as DryRun));
+    }).then((answer) => {
+      const { error, counts } = answer as DryRun;
+      setDry(answer as DryRun);
+      // A screen reader reads nothing of the section that appears.
+      notify(error ? error.message : `A run would take ${many(counts.take, 'file')}`);
+    });
   return (
     <Page
       title={data.name}

@@ -36,7 +36,7 @@ const COLUMNS: Column<File>[] = [
 /** What a run would do with each file of the folder. */
 export function DryRunResult({ of: { counts, data, error, truncated } }: { of: DryRun }) {
   return (
-    <section class="card" aria-live="polite">
+    <section class="card">
       <h2>Dry run</h2>
       <p>
         A run would take {counts.take.toLocaleString('en')}, wait for{' '}

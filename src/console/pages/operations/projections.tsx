@@ -5,6 +5,7 @@ import { useEvents } from '../../api/use-events.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { useToast } from '../../components/feedback/toast.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { Live } from '../../components/values/live.tsx';
 import { Status } from '../../components/values/status.tsx';
@@ -84,7 +85,16 @@ function lag({ lag_events, lag_seconds }: Projection): string {
 }
 
 function Actions({ projection: { name, tasks } }: { projection: Projection }) {
+  const notify = useToast();
   const path = { name };
+  async function rebuild(): Promise<void> {
+    await call('POST /v1/projections/{name}/rebuild', { path });
+    notify(`Rebuild of ${name} requested`);
+  }
+  async function verify(): Promise<void> {
+    await call('POST /v1/projections/{name}/verify', { path });
+    notify(`Verification of ${name} requested`);
+  }
   if (tasks.length === 0) return null;
   return (
     <div class="actions">
@@ -94,7 +104,7 @@ function Actions({ projection: { name, tasks } }: { projection: Projection }) {
           target={name}
           kind="plain"
           title={`Rebuild ${name}?`}
-          onConfirm={() => call('POST /v1/projections/{name}/rebuild', { path })}
+          onConfirm={rebuild}
         >
           <p>
             Waybill fills new tables from the first event, then switches over. The live tables stay
@@ -103,7 +113,7 @@ function Actions({ projection: { name, tasks } }: { projection: Projection }) {
         </ConfirmButton>
       )}
       {tasks.includes('verify') && (
-        <ActionButton onAction={() => call('POST /v1/projections/{name}/verify', { path })}>
+        <ActionButton onAction={verify}>
           Verify<span class="visually-hidden"> {name}</span>
         </ActionButton>
       )}
@@ -117,35 +127,46 @@ interface TaskProps {
   projection: string;
 }
 
+const TASK_STATES = {
+  waiting: ['neutral', 'waits for a projector'],
+  running: ['active', 'running'],
+  failed: ['bad', 'failed'],
+  done: ['good', 'done'],
+} as const;
+
+/** A screen reader reads each change of its state, but not of its progress. */
 function Task({ task, what, projection }: TaskProps) {
-  const { state, share, events, events_per_second, seconds_left, finished_at, differences, error } =
-    task;
-  if (state === 'waiting')
-    return <Status tone="neutral">{`${what} is waiting for a projector`}</Status>;
-  if (state === 'running') {
-    return (
-      <div>
-        <Status tone="active">{`${what} running`}</Status>
-        <Progress percent={share * 100} label={`${what} of ${projection}`} />
-        <span class="route number">
-          {many(events, 'event')}
-          {events_per_second !== null && `, ${events_per_second.toLocaleString('en')} per second`}
-          {seconds_left !== null && `, ${duration(seconds_left)} left`}
-        </span>
-      </div>
-    );
-  }
-  if (state === 'failed') {
-    return (
-      <div>
-        <Status tone="bad">{`${what} failed`}</Status>
-        <span class="route">{error}</span>
-      </div>
-    );
-  }
+  const [tone, word] = TASK_STATES[task.state];
   return (
     <div>
-      <Status tone={differences?.length ? 'warning' : 'good'}>{`${what} done`}</Status>{' '}
+      <span role="status">
+        <Status tone={task.differences?.length ? 'warning' : tone}>{`${what} ${word}`}</Status>
+        <span class="visually-hidden"> of {projection}</span>
+      </span>{' '}
+      {task.state === 'running' && <Running {...{ task, what, projection }} />}
+      {task.state === 'failed' && <span class="route">{task.error}</span>}
+      {task.state === 'done' && <Done task={task} />}
+    </div>
+  );
+}
+
+function Running({ task, what, projection }: TaskProps) {
+  const { share, events, events_per_second, seconds_left } = task;
+  return (
+    <>
+      <Progress percent={share * 100} label={`${what} of ${projection}`} />
+      <span class="route number">
+        {many(events, 'event')}
+        {events_per_second !== null && `, ${events_per_second.toLocaleString('en')} per second`}
+        {seconds_left !== null && `, ${duration(seconds_left)} left`}
+      </span>
+    </>
+  );
+}
+
+function Done({ task: { events, finished_at, differences } }: Pick<TaskProps, 'task'>) {
+  return (
+    <>
       <Time at={finished_at} />
       <span class="route number">
         {many(events, 'event')}
@@ -164,7 +185,7 @@ function Task({ task, what, projection }: TaskProps) {
           </span>
         </>
       )}
-    </div>
+    </>
   );
 }
 
