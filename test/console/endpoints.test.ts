@@ -229,6 +229,9 @@ await describeConsole('endpoints in the console', () => {
     await page.getByText('has changed').waitFor();
     console.pardon(412);
     expect(await saved('shared')).toMatchObject({ settings: { username: 'theirs' } });
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Load the current version' }).click();
+    await eventually(() => page.getByLabel('User name').inputValue()).toBe('theirs');
   });
 
   test('have a limit of their bandwidth with windows, which other changes keep', LONG, async () => {

@@ -3,6 +3,9 @@ import { isTransient, isUnanswered, type RequestFailed } from '../../api/client.
 import type { Loaded } from '../../api/use-load.ts';
 import { Page } from '../layout/page.tsx';
 
+/** The page shows an older version than the service has. Its form can never succeed. */
+const CHANGED = 412;
+
 interface ProblemNoticeProps {
   error: RequestFailed;
   /** Adds a button, if the same request may succeed later. */
@@ -11,7 +14,7 @@ interface ProblemNoticeProps {
 
 /** Shows an error beside its cause. */
 export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
-  const { title, detail, request_id, transfer_ids } = error.problem;
+  const { title, detail, status, request_id, transfer_ids } = error.problem;
   return (
     <div
       class={isUnanswered(error.problem) ? 'notice danger unanswered' : 'notice danger'}
@@ -35,6 +38,12 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
       {retry && isTransient(error.problem) && (
         <button type="button" onClick={retry}>
           Retry
+        </button>
+      )}
+      {status === CHANGED && (
+        // The browser asks before it drops what the user has typed.
+        <button type="button" onClick={() => location.reload()}>
+          Load the current version
         </button>
       )}
     </div>
