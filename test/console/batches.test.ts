@@ -43,10 +43,14 @@ await describeConsole('batches in the console', () => {
     await dialog.getByLabel('Destination folder').fill('sftp://shelf/in');
     await dialog.getByLabel('Files', { exact: true }).fill('*.csv');
     await dialog.getByLabel('Files of subfolders too').check();
+    const exclude = dialog.getByLabel('Leave out');
+    await exclude.fill('[');
     await dialog.getByRole('button', { name: 'Create batch' }).click();
     await dialog.getByText('must end in a slash').waitFor();
     console.pardon(400);
+    await eventually(() => exclude.getAttribute('aria-invalid')).toBe('true');
     await expectAccessible(page);
+    await exclude.fill('');
     await dialog.getByLabel('Destination folder').fill('sftp://shelf/in/');
     await dialog.getByRole('button', { name: 'Create batch' }).click();
 

@@ -43,7 +43,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
     <Form
       submit="Create batch"
       onSubmit={create}
-      fields={['source_uri', 'destination_uri', 'pattern', ...AFTER_FIELDS]}
+      fields={['source_uri', 'destination_uri', 'pattern', 'exclude', ...AFTER_FIELDS]}
       beside={<CloseButton>Cancel</CloseButton>}
     >
       {(errors) => (
@@ -79,7 +79,7 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
               onInput={({ currentTarget }) => setPattern(currentTarget.value)}
             />
           </Field>
-          <Field label="Leave out" hint="Patterns, separated by spaces">
+          <Field label="Leave out" hint="Patterns, separated by spaces" error={errors.exclude}>
             <input
               autoComplete="off"
               spellcheck={false}
