@@ -89,6 +89,18 @@ await describeConsole('transfers in the Admin Console', () => {
         await add.click();
         await page.getByLabel('Name 1').fill('order');
         await page.getByLabel('Value 1').fill('4711');
+        // No entry is dropped: neither one without a name, nor one of two with the same name.
+        await add.click();
+        await page.getByLabel('Value 2').fill('4712');
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await page.getByText('must not be empty').waitFor();
+        pardon(400);
+        await eventually(() => page.getByLabel('Name 2').getAttribute('aria-invalid')).toBe('true');
+        await page.getByLabel('Name 2').fill('order');
+        await page.getByRole('button', { name: 'Create transfer' }).click();
+        await page.getByText('Two entries have this name').first().waitFor();
+        await expectAccessible(page);
+        await page.getByRole('button', { name: 'Remove order' }).last().click();
         const expected = page.getByLabel('Expected SHA-256');
         await expected.fill('4711');
         await page.getByRole('button', { name: 'Create transfer' }).click();

@@ -23,6 +23,19 @@ export class RequestFailed extends Error {
   }
 }
 
+/** A field that the page itself finds wrong, because no request can say it. */
+export function invalidField(field: string, message: string): RequestFailed {
+  const code = 'validation_failed';
+  return new RequestFailed({
+    ...unreachable(),
+    title: 'The request is not valid',
+    status: 400,
+    detail: message,
+    code,
+    errors: [{ field, code, message }],
+  });
+}
+
 type Input<O> = Omit<O, 'answer'> & Pick<AnyInput, 'signal' | 'idempotencyKey' | 'revision'>;
 type Answer<O> = O extends { answer: infer A } ? A : never;
 /** An operation without required input takes its name alone. */

@@ -13,7 +13,7 @@ import { useSession } from '../../../session.tsx';
 import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from '../after-fields.tsx';
 import { chosen, OptionFields, optionsOf } from '../option-fields.tsx';
 import { PriorityField } from '../priority-field.tsx';
-import { MetadataFields } from './metadata-fields.tsx';
+import { MetadataFields, metadataNames, metadataOf } from './metadata-fields.tsx';
 import { type Place, placeOf, uriOf } from './place.ts';
 import { PlaceFields } from './place-fields.tsx';
 
@@ -92,14 +92,16 @@ function TransferForm({
     destination_uri: uriOf(destination),
     priority,
     notify_on_complete: notify,
-    metadata: Object.fromEntries(metadata.filter(([name]) => name !== '')),
     ...chosen(options),
     ...chosenAfter(after),
   };
-  const idempotencyKey = useIdempotencyKey(body);
+  const idempotencyKey = useIdempotencyKey([body, metadata]);
 
   async function create(): Promise<void> {
-    const { id } = await call('POST /v1/transfers', { body, idempotencyKey });
+    const { id } = await call('POST /v1/transfers', {
+      body: { ...body, metadata: metadataOf(metadata) },
+      idempotencyKey,
+    });
     open(`/console/transfers/${id}`);
   }
 
@@ -108,7 +110,13 @@ function TransferForm({
       <Form
         submit="Create transfer"
         onSubmit={create}
-        fields={['source_uri', 'destination_uri', 'expected_sha256', ...AFTER_FIELDS]}
+        fields={[
+          'source_uri',
+          'destination_uri',
+          'expected_sha256',
+          ...AFTER_FIELDS,
+          ...metadataNames(metadata),
+        ]}
         beside={
           <a class="button" href="/console/transfers">
             Cancel
@@ -143,7 +151,7 @@ function TransferForm({
             </div>
             <OptionFields options={options} onChange={setOptions} error={errors.expected_sha256} />
             <AfterFields value={after} onChange={setAfter} errors={errors} />
-            <MetadataFields entries={metadata} onChange={setMetadata} />
+            <MetadataFields entries={metadata} onChange={setMetadata} errors={errors} />
           </>
         )}
       </Form>
