@@ -130,6 +130,11 @@ export interface OpenDestination {
   content?: Uint8Array | undefined;
   /** The modification time that the file gets. Absent: whatever the server gives it. */
   modifiedAt?: UnixTime | undefined;
+  /**
+   * The largest chunk that the line may let through. A destination that cannot resume there keeps
+   * its own size, which is a multiple of this one. Absent: its own size.
+   */
+  chunkSize?: number | undefined;
   /** The headers that the file gets, if the protocol has them. */
   headers?: ContentHeaders | undefined;
   /**

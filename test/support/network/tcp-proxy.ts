@@ -20,6 +20,8 @@ export interface TcpProxy {
    * Resets every connection after this many more bytes in a direction. Those bytes still arrive.
    */
   cutAfter(bytes: number, direction: Direction): void;
+  /** Resets each connection after this many of its bytes, in both directions; Infinity for none. */
+  cutEach(bytes: number): void;
   /**
    * Resets every connection, once, in place of the next bytes in a direction that match the
    * condition. Resolves then.
@@ -64,6 +66,7 @@ export async function startTcpProxy(
   const cutAt = { up: Infinity, down: Infinity };
   let delayMs = 0;
   let rate = Infinity;
+  let cutEachAfter = Infinity;
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
   /** `strike` resolves with whether to forward the bytes. */
@@ -116,13 +119,24 @@ export async function startTcpProxy(
         if (other.destroyed) pairs.delete(pair);
       });
     }
-    void forward(client, upstream, 'up');
-    void forward(upstream, client, 'down');
+    let carried = 0;
+    const carry = (bytes: number) => {
+      carried += bytes;
+      return carried < cutEachAfter;
+    };
+    void forward(client, upstream, 'up', carry);
+    void forward(upstream, client, 'down', carry);
   }
 
   const room = () => Math.min(IN_FLIGHT_BYTES, rate);
 
-  async function forward(from: Socket, to: Socket, direction: Direction): Promise<void> {
+  /** `carry` counts bytes of the connection, and returns whether it may carry more. */
+  async function forward(
+    from: Socket,
+    to: Socket,
+    direction: Direction,
+    carry: (bytes: number) => boolean,
+  ): Promise<void> {
     const underway: { chunk: Buffer | null; due: number }[] = [];
     let bytes = 0;
     let arrived = Promise.withResolvers<void>();
@@ -148,6 +162,11 @@ export async function startTcpProxy(
         return;
       }
       await send(to, next.chunk, direction);
+      if (!carry(next.chunk.length)) {
+        await new Promise((written) => to.write('', written));
+        for (const socket of [from, to]) socket.resetAndDestroy();
+        return;
+      }
       bytes -= next.chunk.length;
       if (bytes <= room()) from.resume();
     }
@@ -203,6 +222,9 @@ export async function startTcpProxy(
     cut,
     cutAfter(bytes, direction) {
       cutAt[direction] = forwarded[direction] + bytes;
+    },
+    cutEach(bytes) {
+      cutEachAfter = bytes;
     },
     cutWhen: (holds, direction) =>
       new Promise((resolve) => {

@@ -23,7 +23,7 @@ export interface SftpPair {
   /** The destination, configured as `beta`, and as `careful` without overwriting. */
   beta: SftpServer;
   betaId: string;
-  /** In front of alpha. Neither proxy has a limit or a delay when a test begins. */
+  /** In front of alpha. Neither proxy has a limit, delay or cut when a test begins. */
   source: TcpProxy;
   /** In front of beta. */
   destination: TcpProxy;
@@ -66,6 +66,7 @@ export function useSftpPair(
     for (const proxy of [pair.source, pair.destination]) {
       proxy.throttle(Number.POSITIVE_INFINITY);
       proxy.delay(0);
+      proxy.cutEach(Number.POSITIVE_INFINITY);
     }
   });
   afterAll(async () => {

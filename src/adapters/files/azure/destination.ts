@@ -3,7 +3,7 @@ import { destinationFile, streamedPieces, type UploadedFile } from '../http/dest
 import { createLifetime } from '../http/lifetime.ts';
 import { type DestinationFile, FileError, type OpenDestination } from '../port.ts';
 import { createBlockStream } from './block-stream.ts';
-import { type Blocks, bytesOfBlock, openBlocks } from './blocks.ts';
+import { type Blocks, type BlocksState, bytesOfBlock, openBlocks } from './blocks.ts';
 import { fileError, isForbidden, serverAnswer } from './errors.ts';
 import { type BlockLimits, blockSizeOf } from './limits.ts';
 import { openSingleBlob } from './single-blob.ts';
@@ -15,10 +15,11 @@ import type { Store } from './store.ts';
  */
 export async function openDestination(
   store: Store,
-  limits: BlockLimits,
+  usualLimits: BlockLimits,
   name: string,
   options: OpenDestination,
 ): Promise<DestinationFile> {
+  const limits = limitsOf(usualLimits, options);
   const lifetime = createLifetime(name, options.signal, (error, step) =>
     fileError(error, step, name, 'destination'),
   );
@@ -31,6 +32,17 @@ export async function openDestination(
       : await openBlockBlob(store, limits, name, options, ended);
     return destinationFile(file, lifetime);
   });
+}
+
+/**
+ * Returns the limits with smaller chunks, if they are wanted and the blob can be cut into as many.
+ * All blocks of a blob have one size, so one that has some keeps it.
+ */
+function limitsOf(limits: BlockLimits, { size, chunkSize, resume }: OpenDestination): BlockLimits {
+  const staged = resume?.state as BlocksState | null | undefined;
+  const wanted = staged?.written_by.length ? staged.block_size : chunkSize;
+  if (wanted === undefined || wanted >= limits.chunkSize) return limits;
+  return size / wanted <= limits.maxBlocks ? { ...limits, chunkSize: wanted } : limits;
 }
 
 /** Checks early, to save the work. The condition of the commit decides. */

@@ -58,7 +58,7 @@ async function openPart(
     const theirs = join(dirname(path), (resume.state as PartState).part);
     await settle(namesOn(connection), asidePath(theirs), path);
     const held = await takeOver(connection, theirs, part);
-    const from = safelyHeld(held, resume.bytes, size);
+    const from = safelyHeld(held, resume.bytes, options);
     if (from === size && from > 0)
       return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
     const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
@@ -84,9 +84,13 @@ async function takeOver(connection: Connection, theirs: string, ours: string): P
  * Returns the offset from which it is safe to resume. Data handed to the system may be lost on its
  * way. So if the server holds less than was claimed, only whole chunks count.
  */
-function safelyHeld(held: number, claimed: number, size: number): number {
+function safelyHeld(
+  held: number,
+  claimed: number,
+  { size, chunkSize = CHUNK_SIZE }: OpenDestination,
+): number {
   if (held > size) return 0;
-  return held >= claimed ? claimed : held - (held % CHUNK_SIZE);
+  return held >= claimed ? claimed : held - (held % Math.min(chunkSize, CHUNK_SIZE));
 }
 
 /** Resumes the upload; resolves with null if the server refuses. */
@@ -157,7 +161,7 @@ function destinationFile(
   { path, part, upload, resumedFrom, options }: Opened,
 ): DestinationFile {
   const { connection } = lease;
-  const { signal, size, overwrite, modifiedAt, acknowledged } = options;
+  const { signal, size, overwrite, modifiedAt, acknowledged, chunkSize = CHUNK_SIZE } = options;
   const names = namesOn(connection, size > CHUNK_SIZE ? STALLS_TO_COMMIT : 1);
   let position = resumedFrom;
   let unfinished = upload;
@@ -265,7 +269,7 @@ function destinationFile(
 
   return {
     parallelWrites: 1,
-    chunkSize: CHUNK_SIZE,
+    chunkSize: Math.min(chunkSize, CHUNK_SIZE),
     resumedFrom,
     write: (offset, data) => track(append(offset, data)),
     openWritten: () => track(openWritten()),

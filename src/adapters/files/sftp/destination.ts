@@ -116,7 +116,7 @@ function destinationFile(
   { path, part, handle, resumedFrom, options }: Opened,
 ): DestinationFile & { writeWhole(content: Buffer): Promise<void> } {
   const { connection } = lease;
-  const { signal, size, overwrite, modifiedAt } = options;
+  const { signal, size, overwrite, modifiedAt, chunkSize = CHUNK_SIZE } = options;
   const stalls = size > CHUNK_SIZE ? STALLS_TO_COMMIT : 1;
   const names = namesOn(connection, stalls);
   const several = pool.reopens === true && wantsSeveral(connection, size);
@@ -224,7 +224,7 @@ function destinationFile(
   return {
     parallelWrites: 4,
     inOrder: !several,
-    chunkSize: CHUNK_SIZE,
+    chunkSize: Math.min(chunkSize, CHUNK_SIZE),
     resumedFrom,
     write(offset, data) {
       const writing = writeAll(offset, asBuffer(data)).finally(() => writes.delete(writing));

@@ -7,7 +7,7 @@ import { createRunningHash, type RunningHash } from './running-hash.ts';
 /** `hasher` numbers an open hasher. Chunks are in shared memory. See `RunningHash`. */
 export type HashFunctions = {
   update(hasher: number, chunk: Uint8Array): number;
-  rewind(hasher: number, chunks: number): number;
+  rewind(hasher: number, bytes: number): number;
   digest(hasher: number): string;
   close(hasher: number): void;
 };
@@ -23,7 +23,7 @@ function hashOf(hasher: number): RunningHash {
 answerCalls<HashFunctions>(
   {
     update: (_, hasher, chunk) => hashOf(hasher).update(chunk),
-    rewind: (_, hasher, chunks) => hashOf(hasher).rewind(chunks),
+    rewind: (_, hasher, bytes) => hashOf(hasher).rewind(bytes),
     digest: (_, hasher) => hashOf(hasher).digest(),
     close: (_, hasher) => void hashes.delete(hasher),
   },

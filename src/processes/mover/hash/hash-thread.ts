@@ -25,7 +25,7 @@ export function createHashThread(): HashThread {
       const run = thread.run();
       return {
         update: (chunk) => run.call('update', [hasher, chunk]),
-        rewind: (chunks) => run.call('rewind', [hasher, chunks]),
+        rewind: (bytes) => run.call('rewind', [hasher, bytes]),
         digest: () => run.call('digest', [hasher]),
         close: () => run.notify('close', [hasher]),
       };

@@ -3,7 +3,7 @@ import { createRunningHash } from './running-hash.ts';
 /** Hashes the chunks of one file, in order. See `RunningHash`. */
 export interface Hasher {
   update(chunk: Uint8Array): Promise<number>;
-  rewind(chunks: number): Promise<number>;
+  rewind(bytes: number): Promise<number>;
   digest(): Promise<string>;
   /** Ends the hasher. */
   close(): void;
@@ -14,7 +14,7 @@ export function createInlineHasher(): Hasher {
   const hash = createRunningHash();
   return {
     update: async (chunk) => hash.update(chunk),
-    rewind: async (chunks) => hash.rewind(chunks),
+    rewind: async (bytes) => hash.rewind(bytes),
     digest: async () => hash.digest(),
     close: () => undefined,
   };

@@ -77,7 +77,10 @@ export interface MoveState {
   /** The source as it was when the first byte was read. */
   source: FileIdentity;
   chunkSize: number;
-  /** Known sums, by the number of the chunk that each one follows: see `RunningHash`. */
+  /**
+   * Sums by the number of the chunk that each one follows: see `RunningHash`. Absent or 0 if it is
+   * unknown, as within a chunk that was cut into smaller ones.
+   */
   sums: number[];
   /** Number of chunks from the start, without a gap, that the destination has. */
   delivered: number;
@@ -90,6 +93,18 @@ export function chunkCount({ source, chunkSize }: MoveState): number {
   return Math.ceil(source.size / chunkSize);
 }
 
+/** Cuts the chunks of a move into smaller ones: a chunk has a whole number of these. */
+export function cutChunks(state: MoveState, chunkSize: number): void {
+  const times = state.chunkSize / chunkSize;
+  const chunks = Math.ceil(state.source.size / chunkSize);
+  const inSmaller = (count: number) => Math.min(chunks, count * times);
+  const sums: number[] = [];
+  for (const [chunk, sum] of state.sums.entries()) sums[inSmaller(chunk + 1) - 1] = sum;
+  const { delivered, hashed } = state;
+  const counts = { delivered: inSmaller(delivered), hashed: inSmaller(hashed) };
+  Object.assign(state, { chunkSize, sums, ...counts });
+}
+
 /** Returns the number of bytes from the start that the destination has. */
 export function deliveredBytes({ source, chunkSize, delivered }: MoveState): number {
   return Math.min(source.size, delivered * chunkSize);
@@ -97,7 +112,7 @@ export function deliveredBytes({ source, chunkSize, delivered }: MoveState): num
 
 export function encodeSums(sums: readonly number[]): string {
   const bytes = Buffer.alloc(sums.length * 4);
-  for (const [i, sum] of sums.entries()) bytes.writeUInt32BE(sum, i * 4);
+  for (const [i, sum = 0] of sums.entries()) bytes.writeUInt32BE(sum, i * 4);
   return bytes.toString('base64');
 }
 

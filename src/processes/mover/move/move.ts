@@ -16,7 +16,8 @@
  *
  * What can go wrong:
  * - A connection breaks. The move reconnects and continues from `MoveState`. After three reconnects
- *   without a new chunk, the next break fails the attempt.
+ *   without a new chunk, the next break fails the attempt. The chunks get smaller before that
+ *   (breaks.ts).
  * - The source differs from the record. The move starts over and removes what a predecessor wrote.
  * - The source is another version than the one that a flow has listed, maybe one that is being
  *   written. The attempt fails with `source_replaced`.
@@ -35,10 +36,11 @@
  * It relies on adapters that acknowledge a chunk only when the server has it, and that write under
  * another name (or upload, or block ids) for each claim.
  */
-import pRetry from 'p-retry';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommitProof, DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
 import type { Verification } from '../../../domain/transfers/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from '../failure.ts';
+import { createBreaks } from './breaks.ts';
 import { findCommitted } from './find-committed.ts';
 import { assertListed } from './listed-version.ts';
 import {
@@ -56,9 +58,6 @@ import { pump } from './pump.ts';
 import { comparePublished, compareWritten } from './read-back.ts';
 import { openDestination, type Progress, resumeFrom, startOverIfChanged } from './resume.ts';
 
-/** Reconnects in a row, with no chunk delivered in between, before the attempt fails. */
-const RECONNECTS = 3;
-const RECONNECT_MS = { minTimeout: 500, maxTimeout: 5_000 };
 const SAVE_EVERY_MS = 2_000;
 
 /**
@@ -72,32 +71,29 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
     committing: null,
     saves: move.record?.saves ?? 0,
     startedOver: false,
+    smallerChunks: null,
   };
   if (move.record) resumeFrom(progress, move.record, move);
   try {
-    const mayReconnect = createReconnectLimit(RECONNECTS);
-    const moved = await pRetry(() => connectAndMove(move, progress), {
-      retries: Number.POSITIVE_INFINITY,
-      ...RECONNECT_MS,
-      signal: move.signal,
-      shouldRetry: ({ error }) =>
-        isBrokenConnection(error, progress) && mayReconnect(progress.state?.delivered ?? 0),
-    });
+    const moved = await moveOverBreaks(move, progress);
     return { ...moved, sourceVersion: progress.state?.source.version ?? null };
   } finally {
     progress.state?.hasher.close();
   }
 }
 
-/** Allows `limit` failures in a row. A newly delivered chunk starts the count over. */
-function createReconnectLimit(limit: number): (delivered: number) => boolean {
-  let before = -1;
-  let inARow = 0;
-  return (delivered) => {
-    inARow = delivered > before ? 1 : inARow + 1;
-    before = Math.max(before, delivered);
-    return inARow <= limit;
-  };
+async function moveOverBreaks(move: Move, progress: Progress): Promise<Moved> {
+  const breaks = createBreaks(progress);
+  for (;;) {
+    try {
+      return await connectAndMove(move, progress);
+    } catch (error) {
+      move.signal.throwIfAborted();
+      const pauseMs = isBrokenConnection(error, progress) ? breaks.pauseMs() : null;
+      if (pauseMs === null) throw breaks.explain(error);
+      await sleep(pauseMs, undefined, { signal: move.signal });
+    }
+  }
 }
 
 /** Returns whether a connection broke after both sides were open, or the part was gone. */

@@ -45,7 +45,8 @@ export async function pump({
   const underWay = new Set<Promise<void>>();
   const firstToWrite = state.delivered;
   // What was hashed and not delivered is read, hashed and compared again.
-  if (state.hashed > firstToWrite) state.hashed = await state.hasher.rewind(firstToWrite);
+  if (state.hashed > firstToWrite)
+    state.hashed = (await state.hasher.rewind(firstToWrite * chunkSize)) / chunkSize;
   const firstToHash = state.hashed;
   let toRead = chunks - firstToHash;
   let hashing: Promise<unknown> = Promise.resolve();
@@ -87,7 +88,7 @@ export async function pump({
 
   function keepSum(chunk: number, sum: number): void {
     const before = sums[chunk];
-    if (before !== undefined && before !== sum) {
+    if (before && before !== sum) {
       // The destination's chunks are of the old content: the next attempt must not use them.
       sourceChanged = true;
       state.delivered = 0;

@@ -8,6 +8,7 @@ import { onSide } from '../failure.ts';
 import {
   type Committing,
   chunkCount,
+  cutChunks,
   decodeSums,
   deliveredBytes,
   type Move,
@@ -24,6 +25,8 @@ export interface Progress {
   saves: number;
   /** True if this attempt writes from the start what a destination had lost. */
   startedOver: boolean;
+  /** The size of a chunk that the line may let through. Null until connections broke within one. */
+  smallerChunks: number | null;
 }
 
 /** Takes over the progress that a predecessor has saved. */
@@ -85,6 +88,7 @@ export async function openDestination(
       resume,
       content: resume ? undefined : source.content,
       modifiedAt: timeToPreserve(move, source) ?? undefined,
+      chunkSize: progress.smallerChunks ?? progress.state?.chunkSize,
       headers: source.headers,
       acknowledged,
       signal,
@@ -112,7 +116,8 @@ export async function openDestination(
 /** Adjusts the state to what the destination really has. Returns false if it cannot be resumed. */
 function resumeState(progress: Progress, { chunkSize, resumedFrom }: DestinationFile): boolean {
   const { state } = progress;
-  if (!state || state.chunkSize !== chunkSize) return false;
+  if (!state || state.chunkSize % chunkSize !== 0) return false;
+  if (state.chunkSize !== chunkSize) cutChunks(state, chunkSize);
   const chunks = chunkCount(state);
   const present = resumedFrom >= state.source.size ? chunks : Math.floor(resumedFrom / chunkSize);
   state.delivered = Math.min(state.delivered, present);

@@ -1,0 +1,71 @@
+/*
+ * What a move does when its connections break. Each one that brings it further is replaced. If two
+ * in a row break within the same chunk, the chunks get smaller, for a line that breaks sooner than
+ * it carries a whole one. Then the destination keeps less at a time, and quick lines pay nothing.
+ */
+import { AttemptError } from '../failure.ts';
+import { deliveredBytes } from './move-state.ts';
+import type { Progress } from './resume.ts';
+
+/** Reconnects in a row, with nothing gained in between, before the attempt fails. */
+const RECONNECTS = 3;
+const PAUSE_MS = 500;
+/** Chunks of 8 MiB become chunks of 1 MiB and then of 128 KiB; those of FTPS are half as large. */
+const CUT_INTO = 8;
+const SMALLEST_CHUNK = 64 << 10;
+/** The resume record has four bytes for each chunk, so the chunks of a huge file stay large. */
+const MOST_CHUNKS = 1 << 17;
+
+export interface Breaks {
+  /** Counts a broken connection. Returns how long to wait before the next one; null for none. */
+  pauseMs(): number | null;
+  /** Adds why the attempt fails to its error, if it was not allowed to reconnect. */
+  explain(error: unknown): unknown;
+}
+
+export function createBreaks(progress: Progress): Breaks {
+  const most = { delivered: -1, hashed: -1 };
+  let inARow = 0;
+
+  /** Returns whether more is delivered than at any break before, or hashed after a restart. */
+  function gained(): boolean {
+    const { state } = progress;
+    const delivered = state ? deliveredBytes(state) : 0;
+    const hashed = state ? state.hashed * state.chunkSize : 0;
+    const isMore = delivered > most.delivered || hashed > most.hashed;
+    most.delivered = Math.max(most.delivered, delivered);
+    most.hashed = Math.max(most.hashed, hashed);
+    return isMore;
+  }
+
+  return {
+    pauseMs() {
+      inARow = gained() ? 1 : inARow + 1;
+      if (inARow > 1) progress.smallerChunks = smallerChunks(progress) ?? progress.smallerChunks;
+      return inARow <= RECONNECTS ? PAUSE_MS * 2 ** (inARow - 1) : null;
+    },
+    explain(error) {
+      if (inARow <= RECONNECTS || !(error instanceof AttemptError) || !progress.state) return error;
+      const { failure } = error;
+      if (failure.phase !== 'read' && failure.phase !== 'write') return error;
+      const { chunkSize, source } = progress.state;
+      const piece = inUnits(Math.min(chunkSize, source.size));
+      const message =
+        `${failure.message.replace(/[\s.]+$/, '')}. Each of the last ${inARow} connections broke ` +
+        `before a piece of ${piece} was through, and Waybill can send no smaller pieces there`;
+      return new AttemptError({ ...failure, message }, { cause: error });
+    },
+  };
+}
+
+/** Returns the next smaller size of a chunk. Null if there is none. */
+function smallerChunks({ state }: Progress): number | null {
+  if (!state) return null;
+  const smaller = state.chunkSize / CUT_INTO;
+  return smaller >= SMALLEST_CHUNK && state.source.size / smaller <= MOST_CHUNKS ? smaller : null;
+}
+
+function inUnits(bytes: number): string {
+  const kib = bytes / 1024;
+  return kib < 1024 ? `${Math.ceil(kib)} KiB` : `${Number((kib / 1024).toFixed(1))} MiB`;
+}
