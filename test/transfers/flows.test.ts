@@ -5,6 +5,7 @@ import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
 import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
+import { lastLooks } from '../../src/processes/flows/table.ts';
 import { flowsOf } from '../support/service/flows.ts';
 import { CAUSE, type TestInstallation } from '../support/service/installation.ts';
 import { startRoles } from '../support/service/roles.ts';
@@ -165,13 +166,25 @@ await describeTransfers('a flow', () => {
     expect(await flows.taken(id)).toEqual(['fresh.csv', 'old.csv']);
   });
 
-  test('names the folder that it cannot list, when it skips what is there', async () => {
-    const id = await flows.create('nowhere', { start: 'new_only', enabled: false });
-    const { installation } = pair;
-    const known = await loadFlow(installation.commands, 'acc_default', id);
-    await expect(runFlow(installation, known, new AbortController().signal)).rejects.toThrow(
-      /^sftp:\/\/alpha\/nowhere\/: ./,
+  test('that cannot list what it is to skip says so, and looks again after longer and longer waits', async () => {
+    const id = await flows.create('nowhere', { start: 'new_only' });
+    const { commands, sql } = pair.installation;
+    const wait = async () => {
+      const look = (await lastLooks(sql, [id])).get(id);
+      return look?.look_again_at && Date.parse(look.look_again_at) - Date.parse(look.began_at);
+    };
+    const first = (await until('it has looked', wait)) as number;
+    const { failing } = (await loadFlow(commands, 'acc_default', id)).state;
+    expect(failing?.error).toMatchObject({ code: 'source_not_found', folder: '' });
+    await until('it waits for longer', async () => Number(await wait()) > first);
+    write('nowhere/old.csv', 'old');
+    await sql`update work.flow_looks set look_again_at = now() where flow_id = ${id}`;
+    await until('the files are skipped', async () =>
+      (await typesOf(id)).includes('flow.files_skipped'),
     );
+    write('nowhere/fresh.csv', 'fresh');
+    await flows.run(id);
+    expect(await flows.taken(id)).toEqual(['fresh.csv']);
   });
 
   test('says once that its folder cannot be listed, and that it can again', async () => {

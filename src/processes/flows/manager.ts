@@ -23,6 +23,8 @@
  *   continues it.
  * - A folder cannot be listed. `flow.run_failed` says so once; the files of other folders are
  *   taken.
+ * - A `new_only` flow cannot list the folder whose files it is to skip. It looks again after 5 s, and
+ *   then after twice the last wait, five minutes at most.
  * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others
  *   continue.
  */

@@ -12,11 +12,13 @@ import type {
 } from '../../domain/flows/flow.ts';
 import { type Listed, recordPages } from '../batches/listing.ts';
 import { type ExamineDeps, examine, versionIn } from './examine.ts';
-import { forgetUnseen, saveLook } from './table.ts';
+import { forgetLook, forgetUnseen, lastLooks, saveLook } from './table.ts';
 
 /** Largest page of skipped files. Their URIs have at most 4 KiB. */
 const SKIPPED_IN_PAGE = 32 * 1024;
 const ACTOR = 'system:flows';
+/** How long a `new_only` flow waits that cannot list its folder. Each wait is twice as long. */
+const SKIP_AGAIN_MS = { first: 5_000, longest: 300_000 };
 
 export interface RunDeps extends ExamineDeps {
   logger: Logger;
@@ -187,7 +189,10 @@ async function* withFirst(
   yield* rest;
 }
 
-/** Records the versions that are in the folder of a `new_only` flow. They are never taken. */
+/**
+ * Records the versions that are in the folder of a `new_only` flow. They are never taken. If a
+ * folder cannot be listed, the flow begins later: what is there must not count as new.
+ */
 async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
   const { commands } = deps;
   const { flow_id, skipping } = flow.state;
@@ -211,9 +216,11 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
   const look = { through, at: began, remember: false, retries: true };
   for await (const one of examine(deps, flow.state, look, stop)) {
     if ('failure' in one) {
-      await noteListing(deps, before, newRun().run_id, one.failure);
+      const noted = await noteListing(deps, before, newRun().run_id, one.failure);
       const { source_uri } = versionIn(flow.state, { path: one.path });
-      throw new Error(`${source_uri}: ${one.failure.message}`);
+      await skipLater(deps, flow_id, began, `${source_uri}: ${one.failure.message}`);
+      await commands.waitFor('flows', noted.position);
+      return;
     }
     const { path, entry } = one;
     const { source_uri, version } = versionIn(
@@ -226,8 +233,28 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
     if (bytes > SKIPPED_IN_PAGE && !(await record(false))) return;
   }
   if (stop.aborted || !(await record(true))) return;
+  await forgetLook(deps.sql, flow_id);
   const { position } = await noteListing(deps, before, newRun().run_id, null);
   await commands.waitFor('flows', position);
+}
+
+/** Lets a `new_only` flow look again after twice its last wait. */
+async function skipLater(
+  { sql, logger }: RunDeps,
+  flowId: string,
+  began: Date,
+  reason: string,
+): Promise<void> {
+  const last = (await lastLooks(sql, [flowId])).get(flowId);
+  const waited = last?.look_again_at
+    ? Date.parse(last.look_again_at) - Date.parse(last.began_at)
+    : 0;
+  const { first, longest } = SKIP_AGAIN_MS;
+  const wait = Math.min(longest, Math.max(first, 2 * waited));
+  const look_again_at = new Date(began.getTime() + wait).toISOString();
+  const look = { began_at: began.toISOString(), succeeded_at: null, waiting: 0, look_again_at };
+  await saveLook(sql, flowId, look);
+  logger.warn({ flow_id: flowId, reason, look_again_at }, 'a new flow cannot list its folder');
 }
 
 export function causeOf({ flow_id }: Flow, runId: string | null = null): Cause {

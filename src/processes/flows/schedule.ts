@@ -19,7 +19,8 @@ const CLOCKS_APART_MS = 60_000;
 export function dueAt(flow: Flow, last: Look | null, now: number): number | null {
   const look = last && Date.parse(last.began_at) - now <= CLOCKS_APART_MS ? last : null;
   const { status, trigger, requested, skipping, open_runs, scheduled_from } = flow;
-  if (skipping !== null || open_runs.some(({ listed }) => !listed)) return 0;
+  if (skipping !== null) return look?.look_again_at ? Date.parse(look.look_again_at) : 0;
+  if (open_runs.some(({ listed }) => !listed)) return 0;
   if (status === 'removed') return null;
   if (requested !== null) return 0;
   if (status === 'paused') return null;

@@ -63,6 +63,11 @@ export async function forgetUnseen(sql: Sql, flowId: string, listingMs: number):
      where flow_id = ${flowId} and seen_at < now() - ${listingMs} * interval '1 millisecond'`;
 }
 
+/** Lets the first run of a flow come at once. */
+export async function forgetLook(sql: Sql, flowId: string): Promise<void> {
+  await sql`delete from work.flow_looks where flow_id = ${flowId}`;
+}
+
 export interface FlowFigures {
   flow_id: string;
   name: string;
