@@ -8,6 +8,7 @@ import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../processes/batches/changes.ts';
 import { listBatches } from '../projections/batches/queries.ts';
+import { requireAccount } from './program/account.ts';
 import { EXIT } from './program/exit-codes.ts';
 import { note, print, printJson, printTable } from './program/output.ts';
 import { noteMore, type PageOptions, withPage } from './program/page.ts';
@@ -144,6 +145,7 @@ async function create(
     after: afterOf(options),
   };
   const request = parseRequest(batchRequest, body, 'The batch');
+  await requireAccount(installation, account);
   const reserved = reserveBatch();
   const cause = operator();
   let state: Batch;

@@ -7,6 +7,7 @@ import { PRIORITIES } from '../domain/transfers/transfer.ts';
 import type { Installation } from '../installation.ts';
 import { showFlow, showFlows } from '../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../projections/flows/queries.ts';
+import { requireAccount } from './program/account.ts';
 import { note, print, printJson, printTable } from './program/output.ts';
 import { noteMore, type PageOptions, withPage } from './program/page.ts';
 import { commaSeparated, keyValue, parseRequest } from './program/parse.ts';
@@ -141,7 +142,7 @@ export function addFlowCommands(program: Command): void {
 }
 
 async function create(
-  { sql, commands }: Installation,
+  installation: Installation,
   uri: string,
   destination_uri: string,
   { account, json, ...options }: CreateOptions,
@@ -162,6 +163,8 @@ async function create(
     enabled: !options.paused,
   };
   const request = parseRequest(flowRequest, body, 'The flow');
+  const { sql, commands } = installation;
+  await requireAccount(installation, account);
   const { state, position } = await createFlow(
     commands,
     account,

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { createKey, revokeKey } from '../commands/keys.ts';
 import { keyRequest, toKey } from '../contract/keys.ts';
 import { DEFAULT_ACCOUNT } from '../domain/account.ts';
@@ -29,7 +29,11 @@ export function addKeyCommands(program: Command): void {
     .description('create a key and show it once')
     .requiredOption('--name <name>', 'what the key is for')
     .option('--scopes <a,b>', `what it allows: ${SCOPES.join(', ')}`, commaSeparated)
-    .option('--role <role>', `a named set of scopes instead: ${ROLES.join(', ')}`)
+    .addOption(
+      new Option('--role <role>', `a named set of scopes instead: ${ROLES.join(', ')}`).conflicts(
+        'scopes',
+      ),
+    )
     .option('--account <account>', 'the account of the key', DEFAULT_ACCOUNT)
     .option(
       '--expires-in <duration>',

@@ -1,7 +1,8 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { tryFileLock } from '../adapters/file-lock.ts';
 import { cryptoInUse } from '../adapters/files/sftp/crypto-in-use.ts';
+import { makeFolder } from '../adapters/make-folder.ts';
 import { aborted } from '../concurrency/aborted.ts';
 import {
   configureDemoEndpoints,
@@ -34,7 +35,7 @@ const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'waybill');
 export async function runDemo(stop: AbortSignal): Promise<void> {
   const config = readConfig('warn');
   const folder = join(config.dataDir, 'demo');
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await makeFolder(folder);
   const lock = tryFileLock(join(folder, 'demo.lock'), 'exclusive');
   if (!lock)
     throw new DomainError(

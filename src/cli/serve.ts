@@ -20,10 +20,12 @@ export function addServeCommand(program: Command): void {
 
 function parseRoles(text: string): ProcessRole[] {
   const roles = commaSeparated(text) as ProcessRole[];
+  if (text.trim() === '')
+    throw new InvalidArgumentError(`It must name at least one of ${PROCESS_ROLES.join(', ')}.`);
   const unknown = roles.filter((role) => !PROCESS_ROLES.includes(role));
   if (unknown.length > 0)
     throw new InvalidArgumentError(
-      `There is no role ${unknown.join(', ')}; there are ${PROCESS_ROLES.join(', ')}.`,
+      `There is no role ${unknown.map((role) => `'${role}'`).join(', ')}: it must be one of ${PROCESS_ROLES.join(', ')}.`,
     );
   return roles;
 }

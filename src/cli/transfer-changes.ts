@@ -87,9 +87,16 @@ export function addTransferChanges(transfers: Command): void {
     )
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document, as the API answers')
-    .action((action: string, options: BulkOptions) =>
-      withInstallation((installation) => bulk(installation, action, options)),
-    );
+    .action((action: string, options: BulkOptions, command: Command) => {
+      const filters = Object.values(filtersOf(options)).filter((value) => value !== undefined);
+      if ((options.ids === undefined) === (filters.length === 0))
+        command.error(
+          "error: choose the transfers by '--ids', or by filters such as '--status failed'",
+        );
+      if (options.ids !== undefined && options.continueFrom !== undefined)
+        command.error("error: option '--continue-from' cannot be used with option '--ids'");
+      return withInstallation((installation) => bulk(installation, action, options));
+    });
 }
 
 function toOption(action: string): string {

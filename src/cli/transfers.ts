@@ -16,6 +16,7 @@ import { throwNotFound } from '../projections/retention/removed-transfers.ts';
 import { readHistory } from '../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../projections/transfers/queries.ts';
 import { given, recordAccess } from './program/access.ts';
+import { requireAccount } from './program/account.ts';
 import { bytes, print, printFacts, printJson, printTable, write } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
 import { keyValue, parseRequest } from './program/parse.ts';
@@ -168,6 +169,7 @@ async function create(
     after: afterOf(options),
   };
   const request = parseRequest(transferRequest, body, 'The transfer');
+  await requireAccount(installation, account);
   const created = await createTransfer(installation.commands, account, request, operator());
   await printCreated(installation, created, toCreated, { account, json, watch: options.watch });
 }

@@ -16,6 +16,7 @@ import { ping, redeliver, retryFailedDeliveries } from '../processes/webhooks/de
 import { getDelivery, listDeliveries } from '../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../projections/catalog/queries.ts';
+import { requireAccount } from './program/account.ts';
 import { print, printFacts, printJson, printTable } from './program/output.ts';
 import { noteMore, withPage } from './program/page.ts';
 import { accountOption, commaSeparated, parseRequest } from './program/parse.ts';
@@ -69,9 +70,10 @@ export function addWebhookCommands(program: Command): void {
       }: { url: string; events: string[] } & SecretOptions & Common) => {
         const secret = await readSecret(given);
         const request = parseRequest(webhookRequest, { url, events, secret }, 'The webhook');
-        const added = await withInstallation(({ commands }) =>
-          registerWebhook(commands, account, request, operator()),
-        );
+        const added = await withInstallation(async (installation) => {
+          await requireAccount(installation, account);
+          return registerWebhook(installation.commands, account, request, operator());
+        });
         const shown = toWebhookWithSecret(added.webhook, added.secret);
         if (json) return printJson(shown);
         await printFacts({

@@ -50,7 +50,7 @@ export const keyRequest = z
   })
   .refine(({ scopes, role }) => (scopes === undefined) !== (role === undefined), {
     path: ['scopes'],
-    message: 'or role is required, and not both',
+    message: 'must be given, or else role: exactly one of the two',
   })
   .meta({ id: 'KeyRequest' });
 export type KeyRequest = z.output<typeof keyRequest>;

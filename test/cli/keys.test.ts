@@ -81,7 +81,10 @@ describeWithPostgres('waybill keys', () => {
     });
     expect((await cli.run(args)).stdout).toMatch(/^access +viewer$/m);
     const both = await cli.run([...args, '--scopes', 'admin']);
-    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('and not both') });
+    expect(both).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("cannot be used with option '--scopes"),
+    });
   });
 
   it('shows a person the key once', async () => {

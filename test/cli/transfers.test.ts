@@ -20,6 +20,8 @@ import {
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
+const COPY = ['sftp://shelf/report.csv', 'sftp://shelf/copy.csv'];
+
 describeWithPostgres('waybill transfers', () => {
   let database: TestDatabase;
   let shelf: Shelf;
@@ -39,13 +41,7 @@ describeWithPostgres('waybill transfers', () => {
   });
 
   async function create(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await cli.run([
-      'transfers',
-      'create',
-      'sftp://shelf/report.csv',
-      'sftp://shelf/copy.csv',
-      ...args,
-    ]);
+    const { code, stdout, stderr } = await cli.run(['transfers', 'create', ...COPY, ...args]);
     expect(code, stderr).toBe(0);
     return stdout.trim();
   }
@@ -160,7 +156,7 @@ describeWithPostgres('waybill transfers', () => {
     });
     expect(await bulk('cancel')).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/exactly one of the two/),
+      stderr: expect.stringMatching(/choose the transfers by '--ids', or by filters/),
     });
     expect(await cli.run(['transfers', 'set-priority', first, 'low'])).toMatchObject({ code: 4 });
 
@@ -218,7 +214,14 @@ describeWithPostgres('waybill transfers', () => {
   });
 
   it('finds the history of any account, and --account narrows it', async () => {
-    const id = await create('--account', 'acc_other');
+    const other = ['--account', 'acc_other'];
+    expect(await cli.run(['transfers', 'create', ...COPY, ...other])).toMatchObject({
+      code: 3,
+      stdout: '',
+      stderr: expect.stringMatching(/There is no account acc_other: .* once it has had a key/),
+    });
+    await cli.run(['keys', 'create', '--name', 'x', '--scopes', 'transfers:read', ...other]);
+    const id = await create(...other);
     for (const args of [[], ['--account', 'acc_other']]) {
       const { code, stdout } = await cli.run(['history', id, ...args]);
       expect(code).toBe(0);

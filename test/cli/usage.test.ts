@@ -70,6 +70,32 @@ describe('waybill', () => {
     expect(stderr).toMatch(/--help|Usage:/);
   });
 
+  it.each([
+    [['serve', '--roles', ''], /It must name at least one of api, /],
+    [['serve', '--roles', 'api,'], /There is no role '': it must be one of api, /],
+    [
+      ['keys', 'create', '--name', 'x', '--scopes', 'admin', '--role', 'admin'],
+      /'--role <role>' cannot be used with option '--scopes <a,b>'/,
+    ],
+    [['transfers', 'bulk', 'retry'], /choose the transfers by '--ids', or by filters such as/],
+    [
+      ['transfers', 'bulk', 'retry', '--ids', 'txr_1', '--status', 'failed'],
+      /choose the transfers by '--ids', or by filters such as/,
+    ],
+  ])('says what is wrong with %j', async (args, message) => {
+    const { code, stdout, stderr } = await cli.run(args);
+    expect(code).toBe(2);
+    expect(stdout).toBe('');
+    expect(stderr).toMatch(message);
+  });
+
+  it('names a data folder that the system cannot create', async () => {
+    const program = createSpawnedCli({ WAYBILL_DATA_DIR: '/proc/x' });
+    const { code, stderr } = await program.run(['keys', 'list']);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/The data folder \/proc\/x can't be used \(ENOENT\)/);
+  });
+
   it('names all wrong settings', async () => {
     const { code, stderr } = await createCli({ WAYBILL_PORT: 'http', WAYBILL_DATADIR: '/tmp' }).run(
       ['keys', 'list'],

@@ -364,6 +364,8 @@ describeWithPostgres('waybill webhooks', () => {
       'transfer.failed',
       ...mine,
     ];
+    expect(await cli.run(add)).toMatchObject({ code: 3, stdout: '' });
+    await cli.run(['keys', 'create', '--name', 'x', '--role', 'viewer', ...mine]);
     const [webhook] = (await cli.run(add)).json<{ id: string }>();
     const none = { code: 3, stderr: expect.stringMatching(/^waybill: There is no /) };
     expect(

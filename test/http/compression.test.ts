@@ -80,6 +80,7 @@ describeWithPostgres('answers', () => {
     const known = await asked(`"other", ${headers.etag}`);
     expect(known).toMatchObject({ status: 304, body: '' });
     expect(known.headers.get('etag')).toBe(headers.etag);
+    expect((await asked('*')).status).toBe(304);
     expect((await asked('"other"')).status).toBe(200);
   });
 

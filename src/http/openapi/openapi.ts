@@ -117,21 +117,25 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       withScope(route.route.config?.scope, withExamples(route.schema, transforms.route(route))),
     transformObject: (document) => finish(transforms.document(document) as OpenAPIV3_1.Document),
   });
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    uiHooks: { onRequest: sendForms(app) },
-    uiConfig: { validatorUrl: null, deepLinking: true, persistAuthorization: false },
-    staticCSP: {
-      'default-src': "'none'",
-      'script-src': "'self'",
-      // Swagger UI sets styles on elements.
-      'style-src': ["'self'", "'unsafe-inline'"],
-      'img-src': ["'self'", 'data:'],
-      'connect-src': "'self'",
-      'base-uri': "'none'",
-      'form-action': "'none'",
-      'frame-ancestors': "'none'",
-    },
+  await app.register(async (docs) => {
+    // Every file is sent whole: see `ignoreRange`.
+    docs.addHook('onSend', async (_request, reply) => void reply.removeHeader('accept-ranges'));
+    await docs.register(swaggerUi, {
+      routePrefix: '/docs',
+      uiHooks: { onRequest: sendForms(app) },
+      uiConfig: { validatorUrl: null, deepLinking: true, persistAuthorization: false },
+      staticCSP: {
+        'default-src': "'none'",
+        'script-src': "'self'",
+        // Swagger UI sets styles on elements.
+        'style-src': ["'self'", "'unsafe-inline'"],
+        'img-src': ["'self'", 'data:'],
+        'connect-src': "'self'",
+        'base-uri': "'none'",
+        'form-action': "'none'",
+        'frame-ancestors': "'none'",
+      },
+    });
   });
 }
 

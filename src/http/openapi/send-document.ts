@@ -34,7 +34,8 @@ export function sendDocument(type: string, read: () => string) {
     // Weak: the forms have one tag.
     tag ??= `W/"${createHash('sha256').update(read()).digest('base64url')}"`;
     void reply.headers({ etag: tag, 'cache-control': 'no-cache', vary: 'accept-encoding' });
-    if (request.headers['if-none-match']?.includes(tag.slice(2))) return reply.code(304).send();
+    const known = request.headers['if-none-match'];
+    if (known?.trim() === '*' || known?.includes(tag.slice(2))) return reply.code(304).send();
     const negotiator = new Negotiator(request.raw) as WithPreference;
     const encoding = negotiator.encoding(ENCODINGS, { preferred: ENCODINGS }) ?? 'identity';
     if (isCompressed(encoding)) void reply.header('content-encoding', encoding);

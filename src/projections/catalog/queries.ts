@@ -70,6 +70,12 @@ export async function listKeys(sql: Sql): Promise<Key[]> {
   return rows.map(toKey);
 }
 
+/** Returns whether an account has had a key. One that was revoked counts. */
+export async function hasHadKey(sql: Sql, accountId: string): Promise<boolean> {
+  const rows = await sql`select from read.keys where account_id = ${accountId} limit 1`;
+  return rows.length > 0;
+}
+
 /** Returns a key, also a revoked or expired one, or null if there is none with this id. */
 export async function findKeyById({ sql, store }: Stores, keyId: string): Promise<Key | null> {
   if (!isId('key', keyId)) return null;

@@ -80,11 +80,11 @@ export function spawnMover(
   environment: Record<string, string>,
   changes: Record<string, string> = {},
 ): Promise<SpawnedService> {
-  return spawnService({ ...environment, WAYBILL_LOG_LEVEL: 'info', ...changes }, ['mover']);
+  return spawnService({ ...environment, ...changes }, ['mover']);
 }
 
 /**
- * Runs `waybill serve` as a separate process. Returns when its roles run. Throws the output if the
+ * Runs `waybill serve` as a separate process, with a log from `info` on. Returns when its roles run. Throws the output if the
  * process ends instead.
  */
 export async function spawnService(
@@ -92,8 +92,11 @@ export async function spawnService(
   roles: readonly ProcessRole[] = MOVING,
 ): Promise<SpawnedService> {
   const { PATH = '', HOME = '' } = process.env;
+  // Only from `info` on does the log say that the roles run.
+  const isVerbose = /^(debug|trace)$/.test(environment.WAYBILL_LOG_LEVEL ?? '');
+  const WAYBILL_LOG_LEVEL = isVerbose ? environment.WAYBILL_LOG_LEVEL : 'info';
   const service = startProcess([WAYBILL, 'serve', '--roles', roles.join(',')], {
-    env: { PATH, HOME, ...environment },
+    env: { PATH, HOME, ...environment, WAYBILL_LOG_LEVEL },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const { child } = service;

@@ -1,19 +1,10 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  chown,
-  mkdir,
-  readdir,
-  readFile,
-  realpath,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { chown, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { syncFolder } from '../../durable-file.ts';
+import { makeFolder } from '../../make-folder.ts';
 import { type Account, accountFor, canRun } from './account.ts';
 import { binariesIn, copyPostgres, installedPostgres } from './binaries.ts';
 import { EmbeddedPostgresError } from './error.ts';
@@ -29,7 +20,7 @@ export async function makeHome(dataDir: string): Promise<string> {
   const home = join(dataDir, 'postgres');
   const self = process.getuid?.();
   try {
-    await mkdir(home, { recursive: true, mode: 0o700 });
+    await makeFolder(home);
     const { uid } = await stat(home);
     if (uid === self || self === 0) return await realpath(home);
     throw new EmbeddedPostgresError(
