@@ -59,7 +59,8 @@ export const TRANSFER_ERRORS = {
   },
   permission_denied: {
     retryable: false,
-    advice: "Give the endpoint's user the right to read the source or to write the destination.",
+    advice:
+      "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first.",
   },
   disk_full: {
     retryable: true,

@@ -66,8 +66,14 @@ const BY_STATUS: Record<number, keyof typeof BY_CODE | TransferErrorCode> = {
   507: 'disk_full',
 };
 
+const LEASED =
+  'another program holds a lease on this blob: let it release the lease, or break it ' +
+  '(`az storage blob lease break`), then retry the transfer';
+
 /** Explanations for messages of the service that do not help the reader. */
 const EXPLAINED: Record<string, string> = {
+  LeaseIdMissing: LEASED,
+  LeaseIdMismatchWithBlobOperation: LEASED,
   InvalidBlobOrBlock:
     'another program has started to write this blob, ' +
     'and its blocks cannot be combined with ours: ' +

@@ -17,11 +17,13 @@ import { fileError, isDataRefusal, isRefusal, nullIfRefused } from './errors.ts'
 import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { sourceFile } from './source.ts';
-import { existing, isFolder, keepPermissions, setTime, sizeOf } from './stat.ts';
+import { existing, isFolder, keepPermissions, refusalOf, setTime, sizeOf } from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
 const CHUNK_SIZE = 4 << 20;
 const CLOSE_MS = 5_000;
+/** Bytes that every file system allows in a name: encrypted ones allow the fewest. */
+const ALLOWED_EVERYWHERE = 143;
 
 /** Opens a new part file next to the destination, or takes over the one of an earlier claim. */
 export async function openDestination(
@@ -64,8 +66,8 @@ async function openPart(
     const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
     if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
   }
-  // A resumed part was checked when it began. Without `overwrite`, a taken name is rejected above.
-  const upload = await createPart(connection, part, resume || !overwrite ? null : path);
+  // A resumed part was checked when it began.
+  const upload = await createPart(connection, part, resume ? null : path);
   return destinationFile(lease, { path, part, upload, resumedFrom: 0, options });
 }
 
@@ -111,7 +113,9 @@ async function resumeUpload(
  * taken over. A server may refuse to write over it.
  *
  * Throws FileError `destination_exists` if a folder has the name `path`, unless that is null. A
- * rename would replace a link to a folder, and fail at a folder after all bytes are sent.
+ * rename would replace a link to a folder, and fail at a folder after all bytes are sent. Throws the
+ * server's refusal if it says that the name is too long, as ProFTPD does. That of the part is
+ * shorter.
  */
 async function createPart(
   connection: Connection,
@@ -121,7 +125,8 @@ async function createPart(
   const create = (objection?: () => Promise<Error | null>) =>
     startUpload(connection, [`STOR ${part}`], objection);
   const unlessFolder = async () => {
-    if (path === null || !(await isFolder(connection, path))) return null;
+    if (path === null) return null;
+    if (!(await isFolder(connection, path))) return nameTooLong(connection, path);
     // Some servers say yes to any name.
     return (await isFolder(connection, part)) ? null : isAFolder(path, 'open');
   };
@@ -131,11 +136,19 @@ async function createPart(
     if (!isRefusal(error)) throw error;
     if (await existing(connection, part)) await removeFile(connection, part);
     else await makeFolder(connection, dirname(part));
-    return await create().catch((denied) => {
+    return await create(unlessFolder).catch((denied) => {
       const { code } = fileError(denied, 'open', part, 'destination');
       throw isRefusal(denied) && code === 'permission_denied' ? partDenied(part, denied) : denied;
     });
   }
+}
+
+/** Returns the server's refusal of a name; null if it does not say that the name is too long. */
+async function nameTooLong(connection: Connection, path: string): Promise<FileError | null> {
+  if (Buffer.byteLength(basename(path)) <= ALLOWED_EVERYWHERE) return null;
+  const refusal = await refusalOf(connection, `SIZE ${path}`);
+  if (!/name too long/i.test(refusal?.message ?? '')) return null;
+  return fileError(refusal, 'open', path, 'destination');
 }
 
 export async function makeFolder(connection: Connection, folder: string): Promise<void> {

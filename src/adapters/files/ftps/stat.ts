@@ -123,7 +123,7 @@ export async function isFolder(connection: Connection, path: string): Promise<bo
 }
 
 /** Sends a command and returns the server's refusal; null if it accepts the command. */
-async function refusalOf(connection: Connection, command: string): Promise<FTPError | null> {
+export async function refusalOf(connection: Connection, command: string): Promise<FTPError | null> {
   try {
     await connection.request(command);
     return null;

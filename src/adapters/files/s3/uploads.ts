@@ -18,7 +18,7 @@ import {
 import { abortError } from '../abort.ts';
 import { FileError, type Leftovers } from '../port.ts';
 import { CHECKSUMS, type ChecksumName } from './checksums.ts';
-import { fileError, isMissing, isRefused, isUploadGone } from './errors.ts';
+import { fileError, isMissing, isRefused, isUploadGone, serverAnswer } from './errors.ts';
 import type { Store } from './store.ts';
 
 /** The state in a resume point of a multipart upload. */
@@ -94,6 +94,8 @@ export async function removeLeftovers(
     uploads.forget(transferId);
     if (since) await abortForgotten(store, key, since, signal);
   } catch (error) {
+    // The uploads went with the bucket.
+    if (serverAnswer(error) === 'NoSuchBucket') return uploads.forget(transferId);
     throw signal.aborted
       ? abortError(signal, 'commit')
       : fileError(error, 'commit', key, 'destination');

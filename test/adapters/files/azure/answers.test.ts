@@ -74,21 +74,20 @@ function refusal(status: number, code: string, message: string): Answer {
   return { status, headers: { 'content-type': 'application/xml', 'x-ms-error-code': code }, body };
 }
 
+test.each([
+  [412, 'LeaseIdMissing'],
+  [409, 'LeaseIdMismatchWithBlobOperation'],
+])('%i %s says what to do about the lease', async (status, code) => {
+  const { endpoint } = await answering(refusal(status, code, 'There is a lease.'));
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code: 'permission_denied',
+    message: expect.stringMatching(/another program holds a lease .*There is a lease/),
+  });
+});
+
 const put = (endpoint: FileEndpoint) => upload(endpoint, 'blob', Buffer.from('content'));
 
 test.each([
-  [
-    409,
-    'LeaseIdMissing',
-    'There is currently a lease on the blob and no lease ID was specified in the request.',
-    'permission_denied',
-  ],
-  [
-    412,
-    'LeaseIdMismatchWithBlobOperation',
-    'The lease ID specified did not match the lease ID for the blob.',
-    'permission_denied',
-  ],
   [
     409,
     'BlobImmutableDueToPolicy',

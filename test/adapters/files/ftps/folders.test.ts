@@ -44,5 +44,16 @@ for (const kind of ['proftpd', 'vsftpd'] as const) {
       await upload(endpoint, remote('file'), Buffer.from('y'));
       expect(await readFile(at('file'), 'utf8')).toBe('y');
     });
+
+    test.skipIf(kind === 'vsftpd')('or too long is rejected before a byte is sent', async () => {
+      for (const overwrite of [true, false]) {
+        const opening = options(1, { overwrite });
+        const path = server.remotePath(`long/${'x'.repeat(256)}`);
+        await expect(endpoint.openDestination(path, opening)).rejects.toMatchObject({
+          step: 'open',
+          message: expect.stringMatching(/name too long/i),
+        });
+      }
+    });
   });
 }

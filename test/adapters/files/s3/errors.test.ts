@@ -2,6 +2,9 @@ import { expect, test } from 'vitest';
 import { FileError } from '../../../../src/adapters/files/port.ts';
 import { fileError } from '../../../../src/adapters/files/s3/errors.ts';
 import { explainError } from '../../../../src/adapters/files/system-error.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { endpointOn } from './endpoint-on.ts';
 
 /** Builds the error that the SDK makes of an answer. */
 const answer = (
@@ -134,4 +137,21 @@ test.each([
 test('a FileError stays as it is', () => {
   const given = new FileError('source_changed', 'verify', 'changed');
   expect(fileError(given, 'transfer', 'a/key', 'source')).toBe(given);
+});
+
+test('nothing is left to clean up in a bucket that is gone', async () => {
+  const server = await startS3Server();
+  const endpoint = endpointOn({ ...server, bucket: 'gone' });
+  try {
+    const leftovers = {
+      transferId: newId('txr'),
+      resume: { bytes: 0, state: { upload_id: 'upload', parts: [] } },
+      since: new Date(),
+      signal: new AbortController().signal,
+    };
+    await expect(endpoint.removeLeftovers('key', leftovers)).resolves.toBeUndefined();
+  } finally {
+    await endpoint.close();
+    await server.stop();
+  }
 });
