@@ -33,7 +33,7 @@ interface Migration {
  * Applies new migrations in the order of their file names, then installs the SQL functions. Returns
  * the names of the applied migrations. Each file is a separate transaction, under a lock, so any
  * number of processes may call this at once. Throws MigrationError if an applied file has changed
- * or is unknown, or if a file fails.
+ * or is unknown, if a file fails, or if a restore was interrupted.
  */
 export async function migrate(
   sql: Sql,
@@ -84,6 +84,25 @@ export async function requireRestored(sql: Sql): Promise<void> {
     );
 }
 
+/**
+ * Throws MigrationError if no migration was applied, and the schemas of Waybill have something in
+ * them all the same: a restore was interrupted, or is still under way. A log would begin in it.
+ */
+async function requireEmpty(tx: Transaction): Promise<void> {
+  const [found] = await tx<{ name: string }[]>`
+    select nspname || '.' || name as name
+      from (select relnamespace as schema, relname as name from pg_class
+            union all select pronamespace, proname from pg_proc) as object
+      join pg_namespace n on n.oid = schema
+     where nspname in ('log', 'read', 'work') and name not like 'migrations%' order by 1 limit 1`;
+  if (found !== undefined)
+    throw new MigrationError(
+      `The database has ${found.name}, but no record of the migrations of Waybill. If a back-up ` +
+        'is restored to it, the restore has not come to its end: wait for it, or restore the ' +
+        'back-up into an empty database. If not, give Waybill a database of its own',
+    );
+}
+
 function lock(tx: Transaction): PromiseLike<unknown> {
   return tx`select pg_advisory_xact_lock(${LOCK})`;
 }
@@ -109,6 +128,7 @@ async function applyNext(tx: Transaction, migrations: Migration[]): Promise<stri
   const applied = await tx<
     { name: string; sha256: string }[]
   >`select name, sha256 from work.migrations order by name`;
+  if (applied.length === 0) await requireEmpty(tx);
   const known = new Map(migrations.map((migration) => [migration.name, migration.sha256]));
   for (const { name, sha256 } of applied) {
     const expected = known.get(name);

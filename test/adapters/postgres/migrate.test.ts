@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,14 +15,19 @@ import {
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
 
+const TEMPLATE = '000_template.sql';
+
 describeWithPostgres('migrate', () => {
   let database: TestDatabase;
   let folder: string;
   beforeEach(async () => {
     database = await createTestDatabase();
-    // The template is migrated already. These tests use their own migrations.
-    await database.sql`truncate work.migrations`;
     folder = await mkdtemp(join(tmpdir(), 'waybill-migrations-'));
+    // The template is migrated already. These tests use their own migrations after that.
+    await file(TEMPLATE, '');
+    await database.sql`truncate work.migrations`;
+    const sha256 = createHash('sha256').update('').digest('hex');
+    await database.sql`insert into work.migrations (name, sha256) values (${TEMPLATE}, ${sha256})`;
   });
   afterEach(async () => {
     await database?.drop();
@@ -31,7 +37,9 @@ describeWithPostgres('migrate', () => {
   const file = (name: string, text: string) => writeFile(join(folder, name), text);
   const run = () => migrate(database.sql, folder);
   const applied = async () =>
-    (await database.sql`select name from work.migrations order by name`).map(({ name }) => name);
+    (await database.sql`select name from work.migrations order by name offset 1`).map(
+      ({ name }) => name,
+    );
 
   it('applies new files once, in order', async () => {
     await file('002_rows.sql', 'insert into things values (1); insert into things values (2);');
@@ -72,6 +80,19 @@ describeWithPostgres('migrate', () => {
     await run();
     await rm(join(folder, '002_newer.sql'));
     await expect(run()).rejects.toThrow(/newer version of Waybill \(002_newer\.sql/);
+  });
+
+  it.each([
+    ['the first functions', ['create schema log', 'create function log.f() returns int return 1']],
+    ['the first tables', ['create schema log', 'create table log.events (id int)']],
+  ])('rejects a database whose restore ended after %s', async (_, statements) => {
+    await database.sql`drop schema log, work cascade`;
+    for (const statement of statements) await database.sql.unsafe(statement);
+    await expect(migrate(database.sql)).rejects.toThrow(
+      /log\..* the restore has not come to its end/,
+    );
+    const [row] = await database.sql`select to_regclass('work.migrations') as table`;
+    expect(row).toEqual({ table: null });
   });
 
   it('rejects a database whose restore did not come to the triggers', async () => {
