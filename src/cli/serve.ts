@@ -25,7 +25,8 @@ function parseRoles(text: string): ProcessRole[] {
   const unknown = roles.filter((role) => !PROCESS_ROLES.includes(role));
   if (unknown.length > 0)
     throw new InvalidArgumentError(
-      `There is no role ${unknown.map((role) => `'${role}'`).join(', ')}: it must be one of ${PROCESS_ROLES.join(', ')}.`,
+      `There is no role ${unknown.map((role) => `'${role}'`).join(', ')}: ` +
+        `it must be one of ${PROCESS_ROLES.join(', ')}.`,
     );
   return roles;
 }

@@ -84,8 +84,8 @@ export function spawnMover(
 }
 
 /**
- * Runs `waybill serve` as a separate process, with a log from `info` on. Returns when its roles run. Throws the output if the
- * process ends instead.
+ * Runs `waybill serve` as a separate process, with a log from `info` on. Returns when its roles run.
+ * Throws the output if the process ends instead.
  */
 export async function spawnService(
   environment: Record<string, string>,
