@@ -15,7 +15,7 @@ import {
 } from './settings/rules.ts';
 import { unknownNames } from './settings/unknown-names.ts';
 
-export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The settings are not valid. `problems` and the message name every fault and what to do. */

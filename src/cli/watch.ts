@@ -143,7 +143,7 @@ function at(speed: number | null): string {
   return speed ? ` at ${bytes(Math.round(speed / 8))}/s` : '';
 }
 
-export function inWords(detail: TransferDetail): string {
+function inWords(detail: TransferDetail): string {
   const { id, status, progress_pct, size_bytes, speed_bps, checksum_sha256, error } = detail;
   switch (status) {
     case 'completed':

@@ -15,7 +15,7 @@ import { listEndpoints, listKeys } from '../projections/catalog/queries.ts';
 import type { DemoKeyName, DemoServerName, DemoState } from './demo-state.ts';
 import { type DemoServer, fingerprintOf, startDemoServer } from './sftp-server.ts';
 
-export const DEMO_FILE = 'outbox/invoices.zip';
+const DEMO_FILE = 'outbox/invoices.zip';
 export const DEMO_FILE_BYTES = 128 * 1024 * 1024;
 
 const SERVERS: DemoServerName[] = ['hospital', 'bank'];

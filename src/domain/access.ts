@@ -2,7 +2,7 @@ import type { Fold } from './events/decider.ts';
 import { type Event, eventGuard } from './events/event.ts';
 
 /** What can be exported: the log, the audit log or the transfers of an account. */
-export const EXPORTS = ['log', 'audit_log', 'transfers'] as const;
+const EXPORTS = ['log', 'audit_log', 'transfers'] as const;
 export type ExportName = (typeof EXPORTS)[number];
 
 export interface AccessExported {

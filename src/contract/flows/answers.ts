@@ -37,7 +37,7 @@ export const RUN_STATUSES = [
   'failed',
 ] as const;
 
-export const flowRun = z
+const flowRun = z
   .strictObject({
     id: runId,
     status: z

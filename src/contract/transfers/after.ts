@@ -93,7 +93,7 @@ export const afterReason = z
   })
   .meta({ id: 'AfterReason' });
 
-export const AFTER_STATES = ['waiting', 'pending', 'done', 'not_done'] as const;
+const AFTER_STATES = ['waiting', 'pending', 'done', 'not_done'] as const;
 
 /** What was asked for, in answers. */
 export const afterRequested = z

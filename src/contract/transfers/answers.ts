@@ -64,7 +64,7 @@ const lastError = transferError
   .nullable()
   .describe('Why the transfer or its last attempt failed. Null if there is no error.');
 
-export const transferListItem = z
+const transferListItem = z
   .strictObject({
     id: transferId,
     file_name: fileName,
@@ -183,7 +183,7 @@ export const cancelledTransfer = z
   .meta({ id: 'CancelledTransfer' });
 export type CancelledTransfer = z.output<typeof cancelledTransfer>;
 
-export const liveTransfer = z
+const liveTransfer = z
   .strictObject({
     ...transferDetail.shape,
     account,

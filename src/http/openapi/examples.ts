@@ -17,7 +17,7 @@ export function addExamples(document: OpenAPIV3_1.Document): void {
   }
 }
 
-export class NoExample extends Error {}
+class NoExample extends Error {}
 
 /** Returns the media types of every request and successful answer, and of every webhook. */
 export function mediaTypes({

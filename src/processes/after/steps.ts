@@ -171,7 +171,7 @@ function nameAfter(disposed: Disposed): string | null {
   return disposed.outcome === 'gone' ? disposed.movedAs : null;
 }
 
-export function kept(reason: AfterReason, found: DescribedFile | null = null): SourceEvent {
+function kept(reason: AfterReason, found: DescribedFile | null = null): SourceEvent {
   return { type: 'transfer.source_kept', data: { reason, found, kept_at: now() } };
 }
 

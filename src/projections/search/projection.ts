@@ -27,7 +27,7 @@ import { wrongIndexes } from './segment-index.ts';
 import { isSearchable, searchText } from './text.ts';
 
 /** A search reads this many texts without an index: about 20 ms. */
-export const SEGMENT_ROWS = 30_000;
+const SEGMENT_ROWS = 30_000;
 
 /** Creates the projection. Tests choose smaller segments. */
 export function createTransferSearch(segmentRows: number): Projection {

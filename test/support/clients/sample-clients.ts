@@ -14,7 +14,7 @@ interface Ended {
 }
 
 /** Returns the program of a language in the section "Complete clients" of the guide. */
-export function sampleClient(language: string): string {
+function sampleClient(language: string): string {
   const section = readFileSync(GUIDE, 'utf8').split('\n## Complete clients\n')[1] ?? '';
   const [, program] = section.split(`\n\`\`\`${language}\n`);
   if (program === undefined) throw new Error(`The guide has no client in ${language}`);
