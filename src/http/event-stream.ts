@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { DomainError } from '../domain/errors.ts';
-import { clientOf } from './auth/authenticate.ts';
+import { clientOf } from './auth/client.ts';
 import { stillValid } from './auth/still-valid.ts';
 
 /**

@@ -10,7 +10,7 @@ import { grants } from '../../domain/scope.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access.ts';
-import { clientOf } from '../auth/authenticate.ts';
+import { clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../openapi/documentation.ts';

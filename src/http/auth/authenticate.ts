@@ -1,30 +1,26 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Condition } from '../../adapters/event-store/port.ts';
 import { hashApiKey, isApiKey } from '../../commands/api-key.ts';
-import type { Cause } from '../../commands/handle.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { grants, type Scope } from '../../domain/scope.ts';
+import type { Scope } from '../../domain/scope.ts';
 import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
 import { findIdempotencyKey } from '../idempotency/header.ts';
 import type { KeptRow } from '../idempotency/table.ts';
 import { UNAVAILABLE_RETRY_SECONDS } from '../problems.ts';
-import { clientAddress, clientNetwork } from '../requests/client-address.ts';
+import { clientNetwork } from '../requests/client-address.ts';
 import { checkHost } from '../requests/protocol.ts';
 import { readSessionCookie } from '../session/cookie.ts';
 import type { People } from '../session/people.ts';
 import { originOf } from '../session/same-origin.ts';
 import { hashToken } from '../session/sessions.ts';
-import type { Client, Credential, Identity, Standing } from './identity.ts';
+import { type Client, needScope } from './client.ts';
+import type { Credential, Identity, Standing } from './identity.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
 import type { Counted, RequestAdmission } from './request-admission.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /**
-     * The client of the request. Null before authentication, and without a valid key or session.
-     */
-    client: Client | null;
     /** The rate window in which it counts. Null before authentication. */
     counted: Counted | null;
     /** The queue when the request began. Null unless its route asks for it. */
@@ -180,16 +176,6 @@ export function admitKey(identity: Identity, scope: Scope | undefined): Client {
   return client;
 }
 
-/** Throws `insufficient_scope` if the client lacks the scope. */
-export function needScope({ scopes }: Client, scope: Scope): void {
-  if (grants(scopes, scope)) return;
-  throw new DomainError(
-    'insufficient_scope',
-    `This request needs an API key or a role with the scope ${scope}`,
-    { required_scope: scope },
-  );
-}
-
 /** Throws if the session has ended, or if a page of another site may have sent the request. */
 function admitSession(request: FastifyRequest, { standing }: Identity): void {
   if (standing !== 'valid')
@@ -244,37 +230,4 @@ export function readKey(text: string): string {
     'api_key_malformed',
     'This is not an API key: a key starts with wb_ and ends with a checksum, which does not match',
   );
-}
-
-/** Returns the client of a request on a route that needs a key. */
-export function clientOf(request: FastifyRequest): Client {
-  if (request.client === null)
-    throw new Error(`${request.routeOptions.url} was reached without authentication`);
-  return request.client;
-}
-
-/** Returns the only account that the client may act on, or null if it may act on all of them. */
-export function accountLimit(request: FastifyRequest): string | null {
-  const { accountId, scopes } = clientOf(request);
-  return grants(scopes, 'admin') ? null : accountId;
-}
-
-/**
- * Returns the account whose data a request asks for; null for all accounts. Throws
- * `insufficient_scope` if the client may not read that account.
- */
-export function accountAsked(request: FastifyRequest, account: string | undefined): string | null {
-  const limit = accountLimit(request);
-  if (limit !== null && account !== undefined && account !== limit)
-    needScope(clientOf(request), 'admin');
-  return limit ?? account ?? null;
-}
-
-/** Returns who causes the events of a request, from where, and the correlation id. */
-export function causeOf(request: FastifyRequest): Cause {
-  return {
-    actor: clientOf(request).actor,
-    correlationId: request.id,
-    clientAddress: clientAddress(request),
-  };
 }

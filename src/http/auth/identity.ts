@@ -3,21 +3,7 @@ import type { Role } from '../../domain/role.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { noteKeyUse } from '../../projections/catalog/key-use.ts';
 import { noteSessionUse, sessionWith } from '../session/sessions.ts';
-
-/** The client that a valid key or session identifies. */
-export interface Client {
-  /** Who the client is in events: `key:key_...`, `console:key_...`, `person:EMAIL (SUBJECT)`. */
-  actor: string;
-  /** Null for a person. */
-  keyId: string | null;
-  /** The key's account. For a session, the account that the session has selected. */
-  accountId: string;
-  scopes: Scope[];
-  /** SHA-256 of the console session's token. Null for a request with a key. */
-  session: string | null;
-  /** It is time to have the roles of the person confirmed. */
-  unconfirmed: boolean;
-}
+import type { Client } from './client.ts';
 
 /** The key or session token of a request, as its SHA-256. */
 export interface Credential {

@@ -2,8 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { People } from '../session/people.ts';
-import { clientOf } from './authenticate.ts';
-import type { Client } from './identity.ts';
+import { type Client, clientOf } from './client.ts';
 import { stillValid } from './still-valid.ts';
 
 /** How often a long answer checks the access of its client. */

@@ -4,7 +4,8 @@ import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
-import { causeOf, clientOf, countFurther } from '../auth/authenticate.ts';
+import { countFurther } from '../auth/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
 import type { RequestAdmission } from '../auth/request-admission.ts';
 import { type Answer, type Attempt, idempotent } from '../idempotency/idempotency.ts';
 import {

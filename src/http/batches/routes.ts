@@ -11,7 +11,7 @@ import {
   listBatches,
   listRejected,
 } from '../../projections/batches/queries.ts';
-import { clientOf } from '../auth/authenticate.ts';
+import { clientOf } from '../auth/client.ts';
 import { noQuery, responses } from '../openapi/documentation.ts';
 import type { RoutesDeps } from '../route-deps.ts';
 

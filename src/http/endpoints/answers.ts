@@ -6,7 +6,7 @@ import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { notFound } from '../../domain/errors.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../projections/catalog/queries.ts';
-import { accountLimit } from '../auth/authenticate.ts';
+import { accountLimit } from '../auth/client.ts';
 import type { OperatorRoutesDeps } from '../route-deps.ts';
 
 /**

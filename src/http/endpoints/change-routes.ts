@@ -3,7 +3,7 @@ import { pauseEndpoint, removeEndpoint, resumeEndpoint } from '../../commands/en
 import { updateEndpoint } from '../../commands/save-endpoint.ts';
 import * as answers from '../../contract/endpoints/answers.ts';
 import * as requests from '../../contract/endpoints/requests.ts';
-import { causeOf } from '../auth/authenticate.ts';
+import { causeOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -6,7 +6,7 @@ import { toEndpoint } from '../../contract/endpoints/views.ts';
 import { newId } from '../../domain/ids.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
-import { accountLimit } from '../auth/authenticate.ts';
+import { accountLimit } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -12,7 +12,7 @@ import {
   accessTo,
   listFolder,
 } from '../../processes/endpoints/open-endpoint.ts';
-import { causeOf, clientOf, needScope } from '../auth/authenticate.ts';
+import { causeOf, clientOf, needScope } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -3,7 +3,7 @@ import { reachedRevision, switchFlow, updateFlow } from '../../commands/flows.ts
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { showFlow } from '../../processes/flows/show-flows.ts';
-import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

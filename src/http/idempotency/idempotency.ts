@@ -10,7 +10,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { canonicalJson } from '../../domain/events/canonical-json.ts';
 import type { NewEvent } from '../../domain/events/event.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
-import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
 import { PROBLEM_TYPE, toProblem } from '../problems.ts';
 import { readIdempotencyKey } from './header.ts';
 import {

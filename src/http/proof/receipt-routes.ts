@@ -8,7 +8,7 @@ import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { makeReceipt, type ReceiptAnswer } from '../../projections/proof/receipts.ts';
 import type { AccessRecorder } from '../access.ts';
-import { clientOf } from '../auth/authenticate.ts';
+import { clientOf } from '../auth/client.ts';
 import { responses } from '../openapi/documentation.ts';
 
 const LOOK_MS = 500;

@@ -9,7 +9,7 @@ import { toFilter, transferChange, transferParams } from '../../contract/transfe
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { findWait } from '../../processes/dispatch/waiting-for.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';
-import { causeOf, clientOf } from '../auth/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

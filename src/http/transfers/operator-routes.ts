@@ -10,7 +10,7 @@ import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
-import { accountLimit } from '../auth/authenticate.ts';
+import { accountLimit } from '../auth/client.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from '../event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {

@@ -27,7 +27,8 @@ import { eachTransfer, listTransfers } from '../../projections/transfers/queries
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access.ts';
 import { whenAdmitted } from '../auth/admitted.ts';
-import { type AuthenticationDeps, causeOf, clientOf } from '../auth/authenticate.ts';
+import type { AuthenticationDeps } from '../auth/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { prefersCsv, sendCsv } from '../csv.ts';
 import { type Answer, idempotent } from '../idempotency/idempotency.ts';

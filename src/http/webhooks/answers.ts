@@ -7,7 +7,7 @@ import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts
 import { notFound } from '../../domain/errors.ts';
 import type { Webhook, WebhookEventType } from '../../domain/webhook.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
-import { clientOf, needScope } from '../auth/authenticate.ts';
+import { clientOf, needScope } from '../auth/client.ts';
 import type { Answer, IdempotencyDeps } from '../idempotency/idempotency.ts';
 
 export interface WebhookRoutesDeps extends IdempotencyDeps {

@@ -3,7 +3,7 @@ import { removeWebhook, rotateWebhookSecret, updateWebhook } from '../../command
 import * as answers from '../../contract/webhooks/answers.ts';
 import * as requests from '../../contract/webhooks/requests.ts';
 import { toWebhook } from '../../contract/webhooks/views.ts';
-import { causeOf } from '../auth/authenticate.ts';
+import { causeOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

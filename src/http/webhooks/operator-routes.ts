@@ -3,7 +3,7 @@ import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { redeliver, retryAllFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
-import { accountAsked, accountLimit } from '../auth/authenticate.ts';
+import { accountAsked, accountLimit } from '../auth/client.ts';
 import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -4,7 +4,7 @@ import * as answers from '../../contract/webhooks/answers.ts';
 import * as requests from '../../contract/webhooks/requests.ts';
 import { toWebhook } from '../../contract/webhooks/views.ts';
 import { listWebhooks } from '../../projections/catalog/queries.ts';
-import { clientOf } from '../auth/authenticate.ts';
+import { clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
