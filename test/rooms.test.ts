@@ -167,6 +167,19 @@ test('no circle of imports is in src, nor of types', () => {
   expect(circleIn(new Map(imports))).toBeNull();
 });
 
+/** Returns the folder of a file in its room, or the file, if it is at the top of the room. */
+const folderOf = (path: string) => path.split('/')[1] as string;
+
+test.each(['adapters', 'http', 'processes'])('no circle of folders is in src/%s', (room) => {
+  const imports = new Map<string, string[]>();
+  for (const each of IMPORTS) {
+    if (each.room !== room || each.target !== null || isPackage(each)) continue;
+    const [from, to] = [folderOf(each.file), folderOf(each.path)];
+    if (from !== to) imports.set(from, [...(imports.get(from) ?? []), to]);
+  }
+  expect(circleIn(imports)).toBeNull();
+});
+
 test.each([
   ['src', 'The files at the top of `src`:'],
   ['src/projections', 'The files at the\ntop serve all of them:'],

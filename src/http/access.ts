@@ -4,7 +4,7 @@ import type { ProblemCode } from '../contract/problems.ts';
 import type { ExportName } from '../domain/access.ts';
 import { newId } from '../domain/ids.ts';
 import { grants } from '../domain/scope.ts';
-import { RejectedKey } from './auth/authenticate.ts';
+import { RejectedKey } from './admission/authenticate.ts';
 import { causeOf, clientOf } from './auth/client.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
 import { clientNetwork } from './requests/client-address.ts';

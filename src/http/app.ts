@@ -9,15 +9,19 @@ import Fastify, {
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { BODY_LIMIT } from '../contract/body-limits.ts';
 import type { Problem } from '../contract/problems.ts';
 import { DomainError, reasonOf } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { Queue } from '../processes/dispatch/queue-estimate.ts';
 import { type AccessRecorder, createAccessRecorder } from './access.ts';
+import { confirmed } from './admission/admitted.ts';
+import { authenticate } from './admission/authenticate.ts';
+import { rateHeaders } from './admission/rate-limit.ts';
+import { createRequestAdmission, type RequestAdmission } from './admission/request-admission.ts';
 import { auditRoutes } from './audit/routes.ts';
-import { confirmed } from './auth/admitted.ts';
-import { authenticate } from './auth/authenticate.ts';
-import { createRequestAdmission, type RequestAdmission } from './auth/request-admission.ts';
+import { isHttps, registerCookies } from './auth/cookie.ts';
+import { createPeople, type People } from './auth/people.ts';
 import { createWhileAllowed } from './auth/while-allowed.ts';
 import { batchChangeRoutes } from './batches/change-routes.ts';
 import { batchRoutes } from './batches/routes.ts';
@@ -39,15 +43,15 @@ import { createHttpMetrics, metricsRoute } from './metrics.ts';
 import { describeApi, openApiRoute } from './openapi/openapi.ts';
 import { operationRoutes } from './operations/routes.ts';
 import { untilTransfersShown } from './own-writes.ts';
-import { PROBLEM_TYPE, RETRY_SECONDS, toProblem } from './problems.ts';
+import { NOTHING_HERE, PROBLEM_TYPE, RETRY_SECONDS, toProblem } from './problems.ts';
 import { projectionRoutes } from './projections/routes.ts';
 import { checkpointRoutes } from './proof/checkpoint-routes.ts';
 import { receiptRoutes } from './proof/receipt-routes.ts';
 import { signingRoutes } from './proof/signing-routes.ts';
-import { acceptJson, BODY_LIMIT, discardUnreadBodies } from './requests/body.ts';
+import { acceptJson, discardUnreadBodies } from './requests/body.ts';
 import { createClientErrorHandler } from './requests/client-error.ts';
 import { continueLate } from './requests/expect.ts';
-import { createMethodGuard, NOTHING_HERE } from './requests/methods.ts';
+import { createMethodGuard } from './requests/methods.ts';
 import { isApi } from './requests/path.ts';
 import {
   answerEveryRequest,
@@ -65,9 +69,7 @@ import {
 } from './requests/time-limit.ts';
 import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
 import type { OperatorRoutesDeps } from './route-deps.ts';
-import { isHttps, registerCookies } from './session/cookie.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
-import { createPeople, type People } from './session/people.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferChangeRoutes } from './transfers/change-routes.ts';
 import { operatorTransferRoutes } from './transfers/operator-routes.ts';
@@ -119,7 +121,10 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   const access = createAccessRecorder(deps);
   const authentication = { requestAdmission, people };
   const metrics = createHttpMetrics(deps.metrics);
-  const clientErrors = createClientErrorHandler(requestAdmission);
+  const clientErrors = createClientErrorHandler(async (address) => {
+    const { window } = await requestAdmission.admit(null, address);
+    return rateHeaders(window);
+  });
   const http = {
     // `checkHost` answers a missing Host with a problem document.
     requireHostHeader: false,

@@ -1,17 +1,18 @@
 import { EventStoreFull } from '../adapters/event-store/port.ts';
 import { isStoreUnavailable } from '../adapters/unavailable.ts';
-import { BATCH_BODY_LIMIT } from '../contract/batches/requests.ts';
+import { BATCH_BODY_LIMIT, BODY_LIMIT } from '../contract/body-limits.ts';
 import { type Problem, type ProblemCode, problem } from '../contract/problems.ts';
 import { DomainError } from '../domain/errors.ts';
 import { LogChanged } from '../domain/proof/log-changed.ts';
-import { BODY_LIMIT } from './requests/body.ts';
-import { NOTHING_HERE } from './requests/methods.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8';
 
 const OUTCOME_UNKNOWN =
   'A component of the service does not respond, and it is unknown whether the request took effect: ' +
   'repeat it in a few seconds with the same Idempotency-Key, or look first whether it did';
+
+/** The detail of a path that no route has, or a file that does not exist. */
+export const NOTHING_HERE = 'Nothing exists at this path: /docs lists all paths';
 
 /** A request that breaks the rules of HTTP; the message says which. */
 export class MalformedRequest extends Error {}

@@ -1,7 +1,7 @@
 import type { Purges } from '../processes/housekeeping/housekeeping.ts';
-import { removeOldWindows } from './auth/rate-limit.ts';
+import { removeOldWindows } from './admission/rate-limit.ts';
+import { recordsOfSessions, removeOldSessions } from './auth/sessions.ts';
 import { removeExpiredKeys } from './idempotency/table.ts';
-import { recordsOfSessions, removeOldSessions } from './session/sessions.ts';
 
 /** What housekeeping removes of the tables that the API owns. */
 export const API_PURGES: Purges = {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { recordsOfSessions } from '../../src/http/session/sessions.ts';
+import { recordsOfSessions } from '../../src/http/auth/sessions.ts';
 import { type Ask, type Server, startApi, type TestApi } from '../support/http/api.ts';
 import {
   startIdentityProvider,

@@ -13,8 +13,6 @@ import { batchId, destinationUri, metadata, sourceUri, uriOf } from '../transfer
 const MAX_ITEMS = 1_000;
 /** Globs of files to leave out, at most. */
 export const MAX_GLOBS = 20;
-/** Largest body, in bytes. All of its items fit into one append of either event store. */
-export const BATCH_BODY_LIMIT = 512 * 1024;
 
 export const batchParams = z.object({ batch_id: batchId });
 export const batchStatus = z.enum(BATCH_STATUSES);

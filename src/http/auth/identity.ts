@@ -2,8 +2,8 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Role } from '../../domain/role.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { noteKeyUse } from '../../projections/catalog/key-use.ts';
-import { noteSessionUse, sessionWith } from '../session/sessions.ts';
 import type { Client } from './client.ts';
+import { noteSessionUse, sessionWith } from './sessions.ts';
 
 /** The key or session token of a request, as its SHA-256. */
 export interface Credential {

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { createSessions } from '../session/sessions.ts';
 import type { Client } from './client.ts';
+import { createSessions } from './sessions.ts';
 
 /**
  * Returns true while the key or session of a client is valid, and a session still has the account

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
-import type { People } from '../session/people.ts';
 import { type Client, clientOf } from './client.ts';
+import type { People } from './people.ts';
 import { stillValid } from './still-valid.ts';
 
 /** How often a long answer checks the access of its client. */

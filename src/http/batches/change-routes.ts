@@ -3,10 +3,11 @@ import { createBatch, createFolderBatch, reserveBatch } from '../../commands/cre
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
+import { BATCH_BODY_LIMIT } from '../../contract/body-limits.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
-import { countFurther } from '../auth/authenticate.ts';
+import { countFurther } from '../admission/authenticate.ts';
+import type { RequestAdmission } from '../admission/request-admission.ts';
 import { causeOf, clientOf } from '../auth/client.ts';
-import type { RequestAdmission } from '../auth/request-admission.ts';
 import { type Answer, type Attempt, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
@@ -32,7 +33,7 @@ export function batchChangeRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod 
     app.route({
       method: 'POST',
       url: '/batches',
-      bodyLimit: requests.BATCH_BODY_LIMIT,
+      bodyLimit: BATCH_BODY_LIMIT,
       config: { scope: 'transfers:write' },
       schema: {
         operationId: 'createBatch',

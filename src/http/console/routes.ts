@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyPluginAsync } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
-import { NOTHING_HERE } from '../requests/methods.ts';
+import { NOTHING_HERE } from '../problems.ts';
 
 const BUILT = join(import.meta.dirname, '..', '..', '..', 'dist', 'console');
 

@@ -10,12 +10,12 @@ import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
 import { grants, SCOPES, type Scope } from '../../domain/scope.ts';
 import { anyOf } from '../../domain/text.ts';
-import { describePayloads } from '../webhooks/payload-documentation.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';
 import { JSON_TYPE, noQuery, nothing, OPEN, responses } from './documentation.ts';
 import { ENUMS } from './enums.ts';
 import { addExamples } from './examples.ts';
 import { isNull, portable } from './json-schema.ts';
+import { describePayloads } from './payload-documentation.ts';
 import type { Schema } from './schema.ts';
 import { sendDocument } from './send-document.ts';
 

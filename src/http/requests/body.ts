@@ -5,9 +5,6 @@ import { DomainError } from '../../domain/errors.ts';
 import { isHeldBack } from './expect.ts';
 import { parseStrictly } from './strict-json.ts';
 
-/** Largest request body, in bytes. */
-export const BODY_LIMIT = 64 * 1024;
-
 /** Bytes of an unread body that are still read. After these, the connection is closed. */
 const DISCARDED = 8 << 20;
 

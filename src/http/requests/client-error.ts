@@ -2,8 +2,6 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type ProblemCode, problem } from '../../contract/problems.ts';
 import { newId } from '../../domain/ids.ts';
-import { rateHeaders } from '../auth/rate-limit.ts';
-import type { RequestAdmission } from '../auth/request-admission.ts';
 import { PROBLEM_TYPE } from '../problems.ts';
 import { networkOf } from './client-address.ts';
 
@@ -27,6 +25,8 @@ const LINGER_MS = 2_000;
 
 export type ClientErrorHandler = (error: Error & { code?: string }, socket: Socket) => void;
 
+type CountSender = (address: string) => Promise<Record<string, string>>;
+
 interface Connection {
   /** Unsent answers of this connection. */
   pending: Set<ServerResponse>;
@@ -37,10 +37,10 @@ interface Connection {
 
 /**
  * Creates the handler that answers bytes that are not HTTP. Whole requests that came before them on
- * the same connection are answered first. The rate limit counts the sender as an address without a
- * key.
+ * the same connection are answered first. `count` counts the sender in the rate window of its
+ * address, and returns the rate headers.
  */
-export function createClientErrorHandler(requestAdmission: RequestAdmission): {
+export function createClientErrorHandler(count: CountSender): {
   /** Must be called with the answer to each request, before the first `await`. */
   watch(response: ServerResponse): void;
   handle: ClientErrorHandler;
@@ -63,7 +63,7 @@ export function createClientErrorHandler(requestAdmission: RequestAdmission): {
     if (code === AFTER_CLOSE) return;
     // The broken request may have an answer already: a rejection does not wait for the body.
     if (broken?.headersSent) await settled(broken, socket);
-    else await sendProblem(requestAdmission, code, socket);
+    else await sendProblem(count, code, socket);
     if (socket.writable) socket.end();
     // Unread bytes would turn the close into a reset.
     socket.resume();
@@ -103,7 +103,7 @@ function settled(response: ServerResponse, socket: Socket): Promise<void> {
 }
 
 async function sendProblem(
-  requestAdmission: RequestAdmission,
+  count: CountSender,
   errorCode: string | undefined,
   socket: Socket,
 ): Promise<void> {
@@ -113,15 +113,13 @@ async function sendProblem(
   ];
   const answer = problem(code, detail, newId('req'));
   const body = JSON.stringify(answer);
-  const counted = await requestAdmission
-    .admit(null, networkOf(socket.remoteAddress))
-    .catch(() => null);
+  const counted = await count(networkOf(socket.remoteAddress)).catch(() => null);
   const headers: Record<string, string | number> = {
     'content-type': PROBLEM_TYPE,
     'content-length': Buffer.byteLength(body),
     connection: 'close',
     'x-request-id': answer.request_id,
-    ...(counted && rateHeaders(counted.window)),
+    ...counted,
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   if (socket.writable)

@@ -1,9 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { DomainError } from '../../domain/errors.ts';
+import { NOTHING_HERE } from '../problems.ts';
 import { routedPathOf } from './path.ts';
-
-/** The detail of a path that no route has, or a file that does not exist. */
-export const NOTHING_HERE = 'Nothing exists at this path: /docs lists all paths';
 
 /** A path of a route with a parameter or a wildcard. */
 const PATTERN = /[:*]/;

@@ -5,14 +5,14 @@ import { type IdentityProvider, IdentityProviderError } from '../../adapters/ide
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
 import type { AccessRecorder } from '../access.ts';
-import { noQuery, OPEN, responses } from '../openapi/documentation.ts';
 import {
   clearSignInCookie,
   readSignInCookie,
   setSessionCookie,
   setSignInCookie,
-} from './cookie.ts';
-import type { People } from './people.ts';
+} from '../auth/cookie.ts';
+import type { People } from '../auth/people.ts';
+import { noQuery, OPEN, responses } from '../openapi/documentation.ts';
 
 const SIGN_IN_PAGE = '/console/sign-in';
 const CALLBACK = '/v1/session/oidc/callback';

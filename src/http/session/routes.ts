@@ -3,13 +3,13 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
-import { admitKey, readKey } from '../auth/authenticate.ts';
+import { admitKey, readKey } from '../admission/authenticate.ts';
 import { clientOf } from '../auth/client.ts';
+import { clearSessionCookie, setSessionCookie } from '../auth/cookie.ts';
 import { findKey } from '../auth/identity.ts';
+import { originOf } from '../auth/same-origin.ts';
+import { createSessions, hashToken } from '../auth/sessions.ts';
 import { noQuery, nothing, OPEN, responses, WITH_BODY } from '../openapi/documentation.ts';
-import { clearSessionCookie, setSessionCookie } from './cookie.ts';
-import { originOf } from './same-origin.ts';
-import { createSessions, hashToken } from './sessions.ts';
 
 /** Routes to sign in to the Admin Console: they exchange a key for a session cookie. */
 export function sessionRoutes({ sql }: { sql: Sql }): FastifyPluginAsyncZod {

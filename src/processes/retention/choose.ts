@@ -12,7 +12,7 @@ import { transferDecider } from '../../domain/transfers/decider.ts';
 import { isClosed, type TransferState } from '../../domain/transfers/transfer.ts';
 import { findLeaves } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
-import { removableTransfers } from '../../projections/retention/removable-transfers.ts';
+import { removableTransfers } from '../../projections/transfers/removable-transfers.ts';
 import { withoutCleanups } from '../dispatch/cleanups.ts';
 
 /** Transfers that one query returns. Their events are in memory together. */

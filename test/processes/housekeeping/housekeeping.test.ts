@@ -10,9 +10,9 @@ import {
 import { webhookRequest } from '../../../src/contract/webhooks/requests.ts';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
+import { createSessions, hashToken } from '../../../src/http/auth/sessions.ts';
 import { IDEMPOTENCY_KEYS_KEPT } from '../../../src/http/idempotency/table.ts';
 import { API_PURGES, API_RECORDS } from '../../../src/http/purges.ts';
-import { createSessions, hashToken } from '../../../src/http/session/sessions.ts';
 import { housekeepOnce } from '../../../src/processes/housekeeping/housekeeping.ts';
 import {
   PROJECTIONS,

@@ -13,7 +13,7 @@ import type { OidcSettings } from '../../config.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
 import { type Claims, personOf } from '../../domain/person.ts';
 import { grantsOf, type RoleGrant, valuesOf } from '../../domain/role.ts';
-import type { Client } from '../auth/client.ts';
+import type { Client } from './client.ts';
 import { createSessions, type PersonSession } from './sessions.ts';
 
 /** How long a request waits for another one that confirms the same session. */

@@ -14,7 +14,7 @@
 import type { Condition } from '../../adapters/event-store/port.ts';
 import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
 import { versionOfCatalog } from '../../projections/catalog/queries.ts';
-import type { Client } from './client.ts';
+import type { Client } from '../auth/client.ts';
 import type { RateWindow } from './rate-limit.ts';
 
 const REMEMBERED_MS = 100;

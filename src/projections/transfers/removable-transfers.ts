@@ -1,5 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { batchOf } from '../transfers/columns.ts';
+import { batchOf } from './columns.ts';
 
 /**
  * Returns the ids of ended transfers whose batch and flow run have ended too, in ascending order.

@@ -3,8 +3,6 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Queue, QueueRow, QueueView } from '../../processes/dispatch/queue-estimate.ts';
 import { newestUnshown } from '../../projections/transfers/unshown.ts';
-import type { KeyOfRequest } from '../idempotency/header.ts';
-import { type KeptRow, keptRow } from '../idempotency/table.ts';
 import {
   type Credential,
   type FoundRow,
@@ -12,7 +10,9 @@ import {
   identify,
   lookUp,
   noteUse,
-} from './identity.ts';
+} from '../auth/identity.ts';
+import type { KeyOfRequest } from '../idempotency/header.ts';
+import { type KeptRow, keptRow } from '../idempotency/table.ts';
 import {
   countRequests,
   createUsedUpWindows,
