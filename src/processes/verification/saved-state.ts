@@ -16,10 +16,11 @@ const bytes = (text: string) => Buffer.from(text, 'hex');
 /** Returns the state as a document in JSON. */
 export function writeState({ agreed, ...state }: VerificationState, run: Run): string {
   return JSON.stringify({
-    version: 2,
+    version: 3,
     run: nameOf(run),
     ...state,
     position: String(state.position),
+    lastOfTransfers: String(state.lastOfTransfers),
     subtrees: state.subtrees.map(hex),
     agreed: agreed && {
       ...agreed,
@@ -35,7 +36,7 @@ export function writeState({ agreed, ...state }: VerificationState, run: Run): s
  */
 export function readState(text: string, run: Run): VerificationState {
   const saved = parse(text);
-  if (saved === null || saved.version !== 2 || saved.run !== nameOf(run))
+  if (saved === null || saved.version !== 3 || saved.run !== nameOf(run))
     throw new DomainError(
       'validation_failed',
       'The saved progress is of another log, of other checkpoints or of another version: delete ' +
@@ -45,6 +46,7 @@ export function readState(text: string, run: Run): VerificationState {
   return {
     ...state,
     position: BigInt(state.position),
+    lastOfTransfers: BigInt(state.lastOfTransfers),
     subtrees: state.subtrees.map(bytes),
     agreed: state.agreed && {
       ...state.agreed,
@@ -54,10 +56,12 @@ export function readState(text: string, run: Run): VerificationState {
   };
 }
 
-interface Saved extends Omit<VerificationState, 'position' | 'subtrees' | 'agreed'> {
+interface Saved
+  extends Omit<VerificationState, 'position' | 'lastOfTransfers' | 'subtrees' | 'agreed'> {
   version: number;
   run: string;
   position: string;
+  lastOfTransfers: string;
   subtrees: string[];
   agreed: { size: number; position: string; subtrees: string[] } | null;
 }
