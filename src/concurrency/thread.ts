@@ -12,6 +12,7 @@
  * What can go wrong: an uncaught error ends the thread, and all that it held. The calls under way
  * fail, and the next `run()` starts the thread again.
  */
+import { setFlagsFromString } from 'node:v8';
 import { parentPort, Worker, type WorkerOptions } from 'node:worker_threads';
 
 /** The functions that a thread has, by name. */
@@ -76,6 +77,9 @@ export function createThread<F extends Functions<F>>(
   let lastCall = 0;
 
   function start(): { run: ThreadRun<F>; worker: Worker } {
+    // `bin/waybill` sets this flag for the main thread, which has its heap by now. In a thread, it
+    // would replace the `resourceLimits`.
+    setFlagsFromString('--max-semi-space-size=0');
     const worker = new Worker(module, options);
     const send = createSender<ToThread>((messages) => worker.postMessage(messages), gather);
     const pending = new Map<number, Pending>();

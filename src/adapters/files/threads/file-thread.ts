@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8';
 import { createThread, type ThreadRun } from '../../../concurrency/thread.ts';
 import type { EndpointConfigured, EndpointDefinition } from '../../../domain/endpoints/endpoint.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
@@ -47,8 +46,6 @@ type Run = ThreadRun<FileFunctions>;
 const MAX_YOUNG_MIB = 6;
 
 export function createFileThread(name: string): FileThread {
-  // `bin/waybill` sets this flag for the main thread. It would replace the limit of each thread.
-  setFlagsFromString('--max-semi-space-size=0');
   const thread = createThread<FileFunctions>(new URL('./file-host.ts', import.meta.url), {
     name,
     resourceLimits: { maxYoungGenerationSizeMb: MAX_YOUNG_MIB },
