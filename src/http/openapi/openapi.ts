@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger';
 import swaggerUi from '@fastify/swagger-ui';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify';
 import {
   createJsonSchemaTransform,
   createJsonSchemaTransformObject,
@@ -117,7 +117,7 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       withScope(route.route.config?.scope, withExamples(route.schema, transforms.route(route))),
     transformObject: (document) => finish(transforms.document(document) as OpenAPIV3_1.Document),
   });
-  await app.register(async (docs) => {
+  const pages: FastifyPluginAsync = async (docs) => {
     // Every file is sent whole: see `ignoreRange`.
     docs.addHook('onSend', async (_request, reply) => void reply.removeHeader('accept-ranges'));
     await docs.register(swaggerUi, {
@@ -136,7 +136,8 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         'frame-ancestors': "'none'",
       },
     });
-  });
+  };
+  await app.register(pages);
 }
 
 /** Sends the document in the two forms that the plugin has beside the page. */
