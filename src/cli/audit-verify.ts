@@ -82,7 +82,7 @@ async function verify(
   { key, resume, json }: VerifyOptions,
 ): Promise<void> {
   failUntilVerdict();
-  const run = { logId, checkpoints };
+  const run = { logId, checkpoints, damaged };
   const saved = resume === undefined ? null : await unlessGone(readFile(resume, 'utf8'));
   const bar = json ? null : createProgressBar();
   const started = performance.now();

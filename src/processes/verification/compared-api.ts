@@ -1,6 +1,7 @@
 /*
  * Compares the transfers of the log with what the API shows of them, while the log is read: those
  * that have ended with each batch, so that memory does not hold them, and the others at the end.
+ * An ended one that the read model had not reached yet is compared at the end, too.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -16,6 +17,8 @@ import { compareShown, faultsBeyondLog } from './shown-transfers.ts';
 
 /** Open transfers that are compared with the read model in one query. */
 const COMPARED = 1_000;
+/** Ended transfers that wait for the read model. If there are more, not all are compared. */
+const MOST_WAITING = 10_000;
 
 export interface ComparedApiDeps {
   store: EventStore;
@@ -30,6 +33,8 @@ export interface ComparedApiState {
   endedTransfers: number;
   /** Position of the last event of a transfer. */
   lastOfTransfers: bigint;
+  /** True if an ended transfer was not compared, because the read model had not reached it. */
+  skipped: boolean;
 }
 
 export interface ComparedApi {
@@ -44,14 +49,14 @@ export interface ComparedApi {
     open: ReadonlyMap<string, CheckedStream>,
     position: bigint,
   ): AsyncGenerator<Fault, void>;
-  /** Returns true if the read model has all transfers, so that all were compared. */
-  isComplete(): Promise<boolean>;
+  /** Returns true if all transfers were compared: the read model had reached them. */
+  isComplete(): boolean;
   state(): ComparedApiState;
 }
 
 export function createComparedApi(
   deps: ComparedApiDeps,
-  { endedTransfers, lastOfTransfers }: ComparedApiState,
+  { endedTransfers, lastOfTransfers, skipped }: ComparedApiState,
 ): ComparedApi {
   const { store, sql, logId, comparesApi } = deps;
   /** Of the batch: transfers that have ended, the positions of last events, and first events. */
@@ -59,13 +64,21 @@ export function createComparedApi(
   let ends = new Map<string, bigint>();
   let begun: StoredEvent[] = [];
   let leaving: string[] = [];
+  /** Ended transfers that the read model had not reached. */
+  const waiting = new Map<string, CheckedStream>();
+  let hadAll = false;
 
   async function* differing(
     folded: ReadonlyMap<string, CheckedStream>,
     position: bigint,
     endsOfFolded?: ReadonlyMap<string, bigint>,
   ): AsyncGenerator<Fault> {
-    for (const [stream, problem] of await compareShown(sql, folded, position, endsOfFolded)) {
+    const { problems, unreached } = await compareShown(sql, folded, position, endsOfFolded);
+    for (const stream of unreached) {
+      if (waiting.size < MOST_WAITING) waiting.set(stream, folded.get(stream) as CheckedStream);
+      else skipped = true;
+    }
+    for (const [stream, problem] of problems) {
       // It may have left the log since it was read.
       const { revision, id } = folded.get(stream) as CheckedStream;
       if (await isRecorded(deps, parseStream(stream).id, id)) continue;
@@ -95,20 +108,20 @@ export function createComparedApi(
     },
     async *faultsAtEnd(streams, position) {
       if (!comparesApi) return;
-      const open = [...streams].filter(([name]) => isTransfer(name));
-      for (let i = 0; i < open.length; i += COMPARED)
-        yield* differing(new Map(open.slice(i, i + COMPARED)), position);
       const { reached } = await shownTransfers(sql, []);
+      hadAll = reached >= lastOfTransfers;
+      const open = [...streams].filter(([name]) => isTransfer(name));
+      const left = [...waiting, ...open];
+      for (let i = 0; i < left.length; i += COMPARED)
+        yield* differing(new Map(left.slice(i, i + COMPARED)), position);
       const unfollowed = await faultOfFollowed(deps, logId);
       if (unfollowed !== null) yield unfollowed;
       const ids = open.map(([name]) => parseStream(name).id);
       const unknown = (await countShown(sql, position, ids)) - endedTransfers;
       yield* faultsBeyondLog(store, reached, unknown);
     },
-    async isComplete() {
-      return comparesApi && (await shownTransfers(sql, [])).reached >= lastOfTransfers;
-    },
-    state: () => ({ endedTransfers, lastOfTransfers }),
+    isComplete: () => hadAll && !skipped,
+    state: () => ({ endedTransfers, lastOfTransfers, skipped: skipped || waiting.size > 0 }),
   };
 }
 

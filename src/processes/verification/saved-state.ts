@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto';
 import { DomainError } from '../../domain/errors.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
-import type { KeptCheckpoint } from './kept-checkpoints.ts';
+import type { DamagedCheckpoint, KeptCheckpoint } from './kept-checkpoints.ts';
 import type { VerificationState } from './verify-log.ts';
 
 /** What a saved state belongs to: it fits no other log and no other checkpoints. */
 interface Run {
   logId: string;
   checkpoints: KeptCheckpoint[];
+  damaged: DamagedCheckpoint[];
 }
 
 const hex = (bytes: Hash) => Buffer.from(bytes).toString('hex');
@@ -74,7 +75,8 @@ function parse(text: string): Saved | null {
   }
 }
 
-function nameOf({ logId, checkpoints }: Run): string {
+function nameOf({ logId, checkpoints, damaged }: Run): string {
   const lines = checkpoints.map(({ size, root }) => `${size} ${hex(root)}\n`);
-  return hash('sha256', `${logId}\n${lines.join('')}`);
+  const faults = damaged.map(({ source, problem }) => `${source}: ${problem}\n`);
+  return hash('sha256', `${logId}\n${lines.join('')}${faults.join('')}`);
 }

@@ -12,17 +12,17 @@ import { type Fault, nowhere } from './fault.ts';
  * Compares transfers, folded from the log, with what the API answers of them: the same view of the
  * state in the read model. `position` is the place up to which the log was read, `ends` has the
  * positions of last events, of transfers that have ended. Returns the problem of each stream that
- * differs. What the read model has not reached is no fault.
+ * differs. What the read model has not reached is no fault: `unreached` has the ended ones of these.
  */
 export async function compareShown(
   sql: Sql,
   folded: ReadonlyMap<string, CheckedStream>,
   position: bigint,
   ends: ReadonlyMap<string, bigint> = new Map(),
-): Promise<Map<string, string>> {
+): Promise<{ problems: Map<string, string>; unreached: string[] }> {
   const problems = new Map<string, string>();
   const known = [...folded].filter(([, { state }]) => state !== null);
-  if (known.length === 0) return problems;
+  if (known.length === 0) return { problems, unreached: [] };
   const ids = known.map(([stream]) => parseStream(stream).id);
   const { reached, transfers } = await shownTransfers(sql, ids);
   for (const [stream, { state, revision }] of known) {
@@ -36,7 +36,10 @@ export async function compareShown(
     const problem = isBehind ? null : differenceOf(state as Transfer, revision, shown);
     if (problem !== null) problems.set(stream, problem);
   }
-  return problems;
+  const unreached = known.flatMap(([stream]) =>
+    reached < (ends.get(stream) ?? 0n) && !problems.has(stream) ? [stream] : [],
+  );
+  return { problems, unreached };
 }
 
 function differenceOf(

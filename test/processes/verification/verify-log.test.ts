@@ -7,7 +7,10 @@ import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import type { Check, Fault } from '../../../src/processes/verification/fault.ts';
-import type { KeptCheckpoint } from '../../../src/processes/verification/kept-checkpoints.ts';
+import type {
+  DamagedCheckpoint,
+  KeptCheckpoint,
+} from '../../../src/processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';
 import {
   type VerificationOptions,
@@ -80,7 +83,7 @@ describeWithPostgres('the verification of a log', () => {
 
   it('continues where it was interrupted, with the same result', async () => {
     const checkpoints = [checkpointAt(3), checkpointAt(original.length)];
-    const run = { logId: tampered.installation.logId, checkpoints };
+    const run = { logId: tampered.installation.logId, checkpoints, damaged: [] };
     const states: VerificationState[] = [];
     const save = async (state: () => VerificationState) => void states.push(state());
     const whole = await verify({ checkpoints, save, batchSize: 4 });
@@ -111,11 +114,15 @@ describeWithPostgres('the verification of a log', () => {
   });
 
   it('takes no saved progress of other checkpoints, and no other file', async () => {
-    const run = { logId: tampered.installation.logId, checkpoints: [checkpointAt(3)] };
+    const { logId } = tampered.installation;
+    const run = { logId, checkpoints: [checkpointAt(3)], damaged: [] };
     const states: VerificationState[] = [];
     await verify({ save: async (state) => void states.push(state()) });
-    const text = writeState(states[0] as VerificationState, { ...run, checkpoints: [] });
-    for (const wrong of [text, 'x', '{}'])
+    const of = (changes: Partial<typeof run> | { damaged: DamagedCheckpoint[] }) =>
+      writeState(states[0] as VerificationState, { ...run, ...changes });
+    expect(readState(of({}), run)).toEqual(states[0]);
+    const damaged = [{ source: '9.txt', problem: 'it is cut off' }];
+    for (const wrong of [of({ checkpoints: [] }), of({ damaged }), 'x', '{}'])
       expect(() => readState(wrong, run)).toThrow(/is of another log, of other checkpoints/);
   });
 
@@ -293,6 +300,40 @@ describeWithPostgres('the verification of a log', () => {
     await sql`
       insert into read.checkpoints select * from kept_checkpoints where name = 'transfers'`;
     expect(await verify()).toMatchObject({ comparedApi: true, problems: [] });
+  });
+
+  it('compares at the end what the tables had not reached before', async () => {
+    const { sql } = tampered.installation;
+    const states: VerificationState[] = [];
+    await sql`create table all_rows as select * from read.transfers`;
+    await sql`create table all_checkpoints as select * from read.checkpoints`;
+    /** Verifies while the tables are behind. They catch up before the end. */
+    async function verifyBehind(change: () => Promise<unknown>) {
+      await sql`delete from read.transfers`;
+      await sql`update read.checkpoints set position = 0 where name = 'transfers'`;
+      const save = async (state: () => VerificationState) => {
+        states.push(state());
+        await sql`insert into read.transfers select * from all_rows`;
+        await sql`update read.checkpoints c set position = a.position from all_checkpoints a
+                   where c.name = a.name`;
+        await change();
+      };
+      return verify({ save });
+    }
+    expect(await verifyBehind(async () => {})).toMatchObject({ comparedApi: true, problems: [] });
+    // A run that continues this one does not know them.
+    expect(states.map(({ skipped }) => skipped)).toEqual([true]);
+    const { comparedApi, problems } = await verifyBehind(
+      () => sql`
+        update read.transfers set state = jsonb_set(state::jsonb, '{checksum_sha256}', '"forged"')
+         where status = 'completed'`,
+    );
+    expect([comparedApi, problems]).toEqual([
+      true,
+      [`the API shows checksum_sha256 as "forged", the log gives "${'ab'.repeat(32)}"`],
+    ]);
+    await sql`update read.transfers t set state = a.state from all_rows a
+               where t.transfer_id = a.transfer_id`;
   });
 
   it('compares every field of the API with the log', async () => {
