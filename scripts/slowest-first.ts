@@ -10,6 +10,7 @@ const TESTS = 'test/';
 const SLOW = [
   'transfers/',
   'service.test.ts',
+  'docs/',
   'cli/',
   'console/',
   'processes/',
@@ -19,7 +20,6 @@ const SLOW = [
   'http/',
   'projections/',
   'commands/',
-  'docs/',
   'start-up.test.ts',
   'support/',
 ];

@@ -11,7 +11,7 @@ import { describeTransfers } from '../support/service/transfers.ts';
 vi.setConfig({ testTimeout: 90_000 });
 
 const MiB = 1 << 20;
-const SIZE = 20 * MiB;
+const SIZE = 10 * MiB;
 /** Less than a chunk. */
 const LIFETIME = 3 * MiB;
 const OTHERS = ['ftps', 'azure', 's3-strict'] as const;
