@@ -1,9 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KEY_BYTES } from './cipher.ts';
 import { replaceFile } from './durable-file.ts';
 import { withFileLock } from './file-lock.ts';
+import { makeFolder } from './make-folder.ts';
 
 const FILE = 'master.key';
 const HOW_TO_MAKE_ONE = 'Make one with: openssl rand -base64 32';
@@ -66,7 +67,7 @@ function keysOfSetting(setting: string): MasterKeys {
 }
 
 async function keysOfFile(dataDir: string): Promise<MasterKeys> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  await makeFolder(dataDir);
   const file = join(dataDir, FILE);
   const lock = `${file}.lock`;
   await withFileLock(lock, async () => {

@@ -54,6 +54,12 @@ describe('loadMasterKeys', () => {
     );
   });
 
+  it('fails in a data folder that the system cannot create', async () => {
+    await expect(loadMasterKeys({ setting: null, dataDir: '/proc/x' })).rejects.toMatchObject({
+      code: 'ENOENT',
+    });
+  });
+
   it('creates one key file with access for its owner alone', async () => {
     const all = await Promise.all(Array.from({ length: 8 }, generated));
     expect(new Set(all.map((keys) => keys.current().id)).size).toBe(1);
