@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createLocks, type Locks } from '../../src/adapters/postgres/locks.ts';
 import { newId } from '../../src/domain/ids.ts';
+import { beforeCalls } from '../support/event-store/before-calls.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { type Answer, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -63,29 +64,11 @@ function tests(settings: () => Promise<Record<string, string>>): void {
     const waits = Promise.withResolvers<void>();
     const continues = Promise.withResolvers<void>();
     let reserved = false;
-    const wait = async (isHere: boolean) => {
-      if (!isHere) return;
+    const held = beforeCalls(store, async (call) => {
+      if (call === 'read' && !(reserved && where === 'first call')) return;
       waits.resolve();
       await continues.promise;
-    };
-    const { appendWith } = store;
-    const held: EventStore = {
-      ...store,
-      async read(...read) {
-        await wait(reserved && where === 'first call');
-        return store.read(...read);
-      },
-      async append(...append) {
-        await wait(true);
-        return store.append(...append);
-      },
-      ...(appendWith && {
-        async appendWith(...append) {
-          await wait(true);
-          return appendWith(...append);
-        },
-      }),
-    };
+    });
     const { ask } = await api.startServer({
       store: held,
       // It has lost the lock of an endpoint's name, too.

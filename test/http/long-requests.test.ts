@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { LONGER, nameOf } from '../../src/http/requests/time-limit.ts';
+import { beforeCalls } from '../support/event-store/before-calls.ts';
 import { type Server, startApi, type TestApi } from '../support/http/api.ts';
 import { follow } from '../support/http/server-events.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -141,18 +142,7 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
 
 /** The store, with appends that take a part of the limit. */
 function slowed(store: EventStore): EventStore {
-  const { appendWith } = store;
-  return {
-    ...store,
-    async append(...append) {
-      await sleep(WITHIN_MS / 2);
-      return store.append(...append);
-    },
-    ...(appendWith && {
-      async appendWith(...append) {
-        await sleep(WITHIN_MS / 2);
-        return appendWith(...append);
-      },
-    }),
-  };
+  return beforeCalls(store, async (call) => {
+    if (call === 'append') await sleep(WITHIN_MS / 2);
+  });
 }

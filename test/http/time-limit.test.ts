@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { beforeCalls, type Call } from '../support/event-store/before-calls.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -18,35 +19,15 @@ interface Shown {
   destination: string;
 }
 
-type Call = 'read' | 'append';
-
 /** A store whose calls of these kinds wait until `release`. Each of them notes when it is made. */
 function silent(store: EventStore, kinds: Call[]) {
   const released = Promise.withResolvers<void>();
   const calls: Call[] = [];
-  const wait = async (kind: Call) => {
-    if (!kinds.includes(kind)) return;
-    calls.push(kind);
+  const held = beforeCalls(store, async (call) => {
+    if (!kinds.includes(call)) return;
+    calls.push(call);
     await released.promise;
-  };
-  const { appendWith } = store;
-  const held: EventStore = {
-    ...store,
-    async read(...read) {
-      await wait('read');
-      return store.read(...read);
-    },
-    async append(...append) {
-      await wait('append');
-      return store.append(...append);
-    },
-    ...(appendWith && {
-      async appendWith(...append) {
-        await wait('append');
-        return appendWith(...append);
-      },
-    }),
-  };
+  });
   return { held, calls, release: () => released.resolve() };
 }
 
