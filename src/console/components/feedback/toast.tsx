@@ -51,7 +51,7 @@ export function ToastProvider({ children }: { children: ComponentChildren }) {
 
 /**
  * A place where toasts appear. Only the latest place shows them: a modal dialog covers the page, and
- * screen readers skip what is outside of it. A new toast is read alone, without those before it.
+ * screen readers skip the rest of the page. They read a new toast without the earlier ones.
  */
 export function Toasts() {
   const { toasts, places, addPlace } = useContext(ToastContext);

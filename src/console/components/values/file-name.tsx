@@ -4,8 +4,9 @@ const START = 45;
 const END = 25;
 
 /**
- * The name of a file, for a link in a list. What is between the start and the end of a long one is
- * in sight while the link has the focus. It is always there for screen readers, and to be copied.
+ * The name of a file, for a link in a list. A link shows the start and the end of a long name, and
+ * the whole name while it has the focus. Screen readers always read the whole name, and a copied
+ * selection has it.
  */
 export function FileName({ of: name }: { of: string }) {
   const signs = Array.from(new Intl.Segmenter().segment(name), ({ segment }) => segment);
