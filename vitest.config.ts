@@ -3,8 +3,8 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { filesWithLongTests, LONG_FILES, LONG_TAG } from './scripts/long-tests.ts';
-import { SlowestFirst } from './scripts/slowest-first.ts';
 import { summaryReporter } from './scripts/summary-reporter.ts';
+import { TestOrder } from './scripts/test-order.ts';
 
 // As in bin/waybill. Test files start hundreds of processes.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/node');
@@ -28,7 +28,7 @@ export default defineConfig(({ mode }) => ({
     pool: 'forks',
     // The files of a worker share its modules: loading them takes a second of CPU time.
     isolate: false,
-    sequence: { sequencer: SlowestFirst },
+    sequence: { sequencer: TestOrder },
     // They wait for leases and time-outs, too: two files for each core leave it idle for a third of
     // the time, and three cost CPU time without an end that comes sooner.
     maxWorkers: Math.ceil(2.5 * availableParallelism()),

@@ -72,7 +72,7 @@ await describeConsole('failures in the console', () => {
     await Promise.all(frozen.map((route) => route.abort().catch(() => undefined)));
   });
 
-  test('a live page of a frozen service says since when it is not live', async () => {
+  test('a live page of a frozen service says since when it is not live', LONG, async () => {
     const port = await freePort();
     const service = await spawnService(
       {

@@ -239,7 +239,7 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
     expect(JSON.parse(await workshop.node(spectral, ...args))).toEqual([]);
   });
 
-  test('gives usable clients with openapi-typescript and hey-api', async (ctx) => {
+  test('gives usable clients with openapi-typescript and hey-api', LONG, async (ctx) => {
     if (!generators.available) return ctx.skip(generators.reason);
     const bin = join(generators.folder, 'node_modules');
     await Promise.all([

@@ -42,7 +42,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
     const pair = useSftpPair(settings);
     afterAll(() => database?.drop());
 
-    test('waits before its commit, then completes without a retry', LONG, async () => {
+    test('waits before its commit, then completes without a retry', async () => {
       const before = pair.destination.forwarded.up;
       const id = await begin(pair, 'commit');
       await database.takeAway();
@@ -53,7 +53,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
       expect(await storyOf(pair.installation, id)).toEqual(SMOOTH);
     });
 
-    test('resumes after an outage longer than its lease, and counts no lost mover', async () => {
+    test('resumes after an outage longer than its lease, and counts no lost mover', LONG, async () => {
       const id = await begin(pair, 'lease');
       await database.takeAway();
       await until(

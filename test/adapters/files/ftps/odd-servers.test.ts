@@ -516,7 +516,8 @@ describe('a session ends', () => {
     ],
     ['when the account is rejected', { USER: () => '530 Who?' }, 'auth_failed', 'sign_in', /PASS/],
   ])('%s', async (_name, script: Script, code, step, neverSent) => {
-    const over = await endpointOn(script);
+    // A refused connection waits for another one to end, a minute by default.
+    const over = await endpointOn(script, { queueMs: 500 });
     await expect(over.list('/', never)).rejects.toMatchObject({ code, step });
     expect(server.commands.join('\n')).not.toMatch(neverSent);
     expect(await over.connections()).toBe(0);

@@ -4,10 +4,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const TESTS = 'test/';
 
 /**
- * Folders and files of tests that take longest: they start many servers, or wait for time-outs. The
- * slowest come first.
+ * Folders and files in the order of their start. The first one downloads the servers and browsers
+ * that are not there yet. Tests of HTTP and projections hardly need any. Then come those that take
+ * longest: they start many servers, or wait for time-outs.
  */
-const SLOW = [
+const ORDER = [
+  'support/programs/provided.test.ts',
+  'http/',
+  'projections/',
   'transfers/',
   'service.test.ts',
   'docs/',
@@ -17,20 +21,18 @@ const SLOW = [
   'adapters/',
   'dev/',
   'chaos/',
-  'http/',
-  'projections/',
   'commands/',
   'start-up.test.ts',
   'support/',
 ];
 
-/** Starts the slow test files first, so that none of them runs alone at the end. */
-export class SlowestFirst extends BaseSequencer {
+/** Lets few test files wait for a download, and no slow one run alone at the end. */
+export class TestOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {
       const path = relative(this.ctx.config.root, moduleId);
-      const place = SLOW.findIndex((slow) => path.startsWith(TESTS + slow));
-      return place === -1 ? SLOW.length : place;
+      const place = ORDER.findIndex((first) => path.startsWith(TESTS + first));
+      return place === -1 ? ORDER.length : place;
     };
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }
