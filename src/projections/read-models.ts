@@ -8,8 +8,8 @@ import type { ApplyingConsumer } from './consumer.ts';
 import { flowsProjection } from './flows/projection.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof/projection.ts';
-import { transferSearchProjection } from './search/projection.ts';
 import { transfersProjection } from './transfers/projection.ts';
+import { transferSearchProjection } from './transfers/search/projection.ts';
 
 /** Projections whose tables have another version than this one: which made them. */
 export type OtherVersions = Map<ProjectionName, 'older' | 'newer'>;

@@ -11,7 +11,7 @@ import { isId } from '../../domain/ids.ts';
 import { type Key as KeyState, keyDecider } from '../../domain/key.ts';
 import { type Webhook, type WebhookState, webhookDecider } from '../../domain/webhook.ts';
 import { foldStream, type Stores } from '../fold.ts';
-import { matches } from '../search/text.ts';
+import { matches } from '../transfers/search/text.ts';
 import { keyUses } from './key-use.ts';
 
 /** A key and its last use, to the minute. Null if it was never used. */

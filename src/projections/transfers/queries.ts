@@ -1,7 +1,6 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { SortOrder, Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
-import { MAX_COUNTED, searchTransfers } from '../search/queries.ts';
 import { listByDestination } from './destination-list.ts';
 import {
   inOrder,
@@ -15,6 +14,7 @@ import {
   type TransferPage,
 } from './filter.ts';
 import { countedSpans } from './hours.ts';
+import { MAX_COUNTED, searchTransfers } from './search/queries.ts';
 
 /** How many transfers `eachTransfer` reads at a time. */
 const BATCH = 1_000;

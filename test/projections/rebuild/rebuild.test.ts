@@ -17,9 +17,9 @@ import {
 import { rebuildProjection, verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import type { RebuildProgress } from '../../../src/projections/rebuild/shadow.ts';
 import { catchUpIfIdle, runConsumer } from '../../../src/projections/run-consumer.ts';
-import { createTransferSearch } from '../../../src/projections/search/projection.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
+import { createTransferSearch } from '../../../src/projections/transfers/search/projection.ts';
 import { holdRows } from '../../support/postgres/row-locks.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {

@@ -1,29 +1,29 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { connect } from '../../../src/adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../../src/domain/events/event.ts';
-import type { TransferErrorCode } from '../../../src/domain/transfers/errors.ts';
+import { connect } from '../../../../src/adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../../../src/domain/events/event.ts';
+import type { TransferErrorCode } from '../../../../src/domain/transfers/errors.ts';
 import {
   SORT_ORDERS,
   type TransferCreated,
   type TransferEvent,
-} from '../../../src/domain/transfers/transfer.ts';
-import { INDEXED } from '../../../src/installation.ts';
-import { prepareReadModels } from '../../../src/projections/read-models.ts';
-import { createTransferSearch } from '../../../src/projections/search/projection.ts';
-import { searchTransfers } from '../../../src/projections/search/queries.ts';
-import { searchText, searchWords } from '../../../src/projections/search/text.ts';
-import { listsOf } from '../../../src/projections/search/trigrams.ts';
-import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
-import { transfersProjection } from '../../../src/projections/transfers/projection.ts';
-import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
-import { createLog } from '../../support/domain/histories.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
+} from '../../../../src/domain/transfers/transfer.ts';
+import { INDEXED } from '../../../../src/installation.ts';
+import { prepareReadModels } from '../../../../src/projections/read-models.ts';
+import type { TransferFilter } from '../../../../src/projections/transfers/filter.ts';
+import { transfersProjection } from '../../../../src/projections/transfers/projection.ts';
+import { eachTransfer, listTransfers } from '../../../../src/projections/transfers/queries.ts';
+import { createTransferSearch } from '../../../../src/projections/transfers/search/projection.ts';
+import { searchTransfers } from '../../../../src/projections/transfers/search/queries.ts';
+import { searchText, searchWords } from '../../../../src/projections/transfers/search/text.ts';
+import { listsOf } from '../../../../src/projections/transfers/search/trigrams.ts';
+import { createLog } from '../../../support/domain/histories.ts';
+import { TRANSFER_EVENTS, transferCreated } from '../../../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
   type TestDatabase,
-} from '../../support/postgres/test-database.ts';
+} from '../../../support/postgres/test-database.ts';
 
 const COUNT = 2_600;
 /** Small, so that accounts have many segments. More than FEW transfers pass most filters. */

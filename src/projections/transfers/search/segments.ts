@@ -2,8 +2,8 @@
  * The segments of an account (projection.ts) that a search reads, and which of their texts may have
  * its words.
  */
-import type { Transaction } from '../../adapters/postgres/connect.ts';
-import { instantOf, timesOf } from '../transfers/filter.ts';
+import type { Transaction } from '../../../adapters/postgres/connect.ts';
+import { instantOf, timesOf } from '../filter.ts';
 import { type Part, type Search, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 

@@ -5,11 +5,11 @@
  * may have the words (segments.ts). It reads those texts, and stops when no later one can belong on
  * the page. Then it counts.
  */
-import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
-import { createSemaphore } from '../../concurrency/semaphore.ts';
-import type { SortOrder, Transfer } from '../../domain/transfers/transfer.ts';
-import { tookTooLong, withCustomPlans } from '../custom-plan.ts';
-import { inOrder, isAfter, type Place, passes, timesOf } from '../transfers/filter.ts';
+import type { Fragment, Sql, Transaction } from '../../../adapters/postgres/connect.ts';
+import { createSemaphore } from '../../../concurrency/semaphore.ts';
+import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
+import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
+import { inOrder, isAfter, type Place, passes, timesOf } from '../filter.ts';
 import { FEW, hasAllWords, type Part, passesOthers, type Search } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';

@@ -1,9 +1,9 @@
 /*
  * What a search asks of the rows of its segments: all words, and the other filters.
  */
-import type { Fragment, Transaction } from '../../adapters/postgres/connect.ts';
-import type { SortOrder } from '../../domain/transfers/transfer.ts';
-import { type Place, passes, type TransferFilter } from '../transfers/filter.ts';
+import type { Fragment, Transaction } from '../../../adapters/postgres/connect.ts';
+import type { SortOrder } from '../../../domain/transfers/transfer.ts';
+import { type Place, passes, type TransferFilter } from '../filter.ts';
 import { likePattern, searchWords } from './text.ts';
 
 /** What a search asks for. */

@@ -1,4 +1,4 @@
-import type { TransferCreated } from '../../domain/transfers/transfer.ts';
+import type { TransferCreated } from '../../../domain/transfers/transfer.ts';
 
 type Searchable = Pick<
   TransferCreated,

@@ -14,14 +14,14 @@
  * transfer, this one 3 µs.
  */
 
-import type { Queryable } from '../../adapters/postgres/connect.ts';
-import type { StoredEvent } from '../../domain/events/event.ts';
-import { RETENTION, streamPrefix } from '../../domain/events/streams.ts';
-import { retentionRecords } from '../../domain/retention.ts';
-import type { TransferCreated } from '../../domain/transfers/transfer.ts';
-import type { Writes } from '../checkpoint.ts';
-import { FoldError } from '../fold.ts';
-import type { Difference, Projection } from '../projection.ts';
+import type { Queryable } from '../../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
+import { RETENTION, streamPrefix } from '../../../domain/events/streams.ts';
+import { retentionRecords } from '../../../domain/retention.ts';
+import type { TransferCreated } from '../../../domain/transfers/transfer.ts';
+import type { Writes } from '../../checkpoint.ts';
+import { FoldError } from '../../fold.ts';
+import type { Difference, Projection } from '../../projection.ts';
 import { fullAccounts, removeRows, seal } from './fill-segments.ts';
 import { wrongIndexes } from './segment-index.ts';
 import { isSearchable, searchText } from './text.ts';

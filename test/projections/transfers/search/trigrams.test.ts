@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createTrigramIndex, inAll, listsOf } from '../../../src/projections/search/trigrams.ts';
+import {
+  createTrigramIndex,
+  inAll,
+  listsOf,
+} from '../../../../src/projections/transfers/search/trigrams.ts';
 
 function indexOf(texts: string[]): Map<number, Uint8Array> {
   const index = createTrigramIndex();

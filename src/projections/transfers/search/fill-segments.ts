@@ -1,5 +1,5 @@
-import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import type { RetentionRecorded } from '../../domain/retention.ts';
+import type { Queryable, Transaction } from '../../../adapters/postgres/connect.ts';
+import type { RetentionRecorded } from '../../../domain/retention.ts';
 import { createIndex } from './segment-index.ts';
 
 /** A segment of longer texts than this has fewer of them, so that its index fits into memory. */

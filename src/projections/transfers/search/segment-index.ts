@@ -2,7 +2,7 @@
  * The index of a segment of searches (projection.ts), as it is stored: a row for each list of
  * trigrams (trigrams.ts).
  */
-import type { Transaction } from '../../adapters/postgres/connect.ts';
+import type { Transaction } from '../../../adapters/postgres/connect.ts';
 import { createTrigramIndex, inAll, type TextList } from './trigrams.ts';
 
 /** How many texts are indexed, and how many lists are saved at a time. Requests wait meanwhile. */
