@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
 import { hasHostKey, newHostKeysOf } from './domain/endpoints/endpoint.ts';
-import { hostKeysOf } from './domain/endpoints/host-keys.ts';
+import { hostKeysOf } from './domain/protocols/host-keys.ts';
 import { TRANSFER_STATUSES } from './domain/transfers/transfer.ts';
 import { countDueJobs } from './processes/dispatch/job-table/figures.ts';
 import { flowDelays } from './processes/flows/show-flows.ts';

@@ -2,7 +2,7 @@ import { openFileEndpoint } from '../adapters/files/open.ts';
 import { ENDPOINT_CREDENTIALS } from '../adapters/vault.ts';
 import { acceptHostKey } from '../commands/endpoints.ts';
 import { type Endpoint, hasHostKey } from '../domain/endpoints/endpoint.ts';
-import { type AnnouncedHostKey, hostKeysOf } from '../domain/endpoints/host-keys.ts';
+import { type AnnouncedHostKey, hostKeysOf } from '../domain/protocols/host-keys.ts';
 import type { EndpointCredentials } from '../domain/protocols/index.ts';
 import type { Installation } from '../installation.ts';
 import { createKeyRecorder } from '../processes/endpoints/announced-keys.ts';

@@ -8,8 +8,8 @@ import {
 import { saveEndpoint } from '../commands/save-endpoint.ts';
 import { endpointQuery, endpointRequest } from '../contract/endpoints/requests.ts';
 import { type Endpoint, newHostKeysOf } from '../domain/endpoints/endpoint.ts';
-import { hostKeysOf } from '../domain/endpoints/host-keys.ts';
 import { DomainError } from '../domain/errors.ts';
+import { hostKeysOf } from '../domain/protocols/host-keys.ts';
 import type { Installation } from '../installation.ts';
 import { endpointConnectivity } from '../processes/endpoints/connectivity.ts';
 import { listEndpoints } from '../projections/catalog/queries.ts';

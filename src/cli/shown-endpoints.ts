@@ -4,9 +4,9 @@ import {
   hasHostKey,
   newHostKeysOf,
 } from '../domain/endpoints/endpoint.ts';
-import { hostKeysOf } from '../domain/endpoints/host-keys.ts';
-import { nameOfVia, viaOf } from '../domain/endpoints/via.ts';
+import { hostKeysOf } from '../domain/protocols/host-keys.ts';
 import { type EndpointSettings, protocolOf } from '../domain/protocols/index.ts';
+import { nameOfVia, viaOf } from '../domain/protocols/via.ts';
 import type { EndpointConnectivity } from '../processes/endpoints/connectivity.ts';
 import { printTable } from './program/output.ts';
 

@@ -8,13 +8,13 @@ import {
   batchDecider,
 } from '../domain/batches/batch.ts';
 import { createPager, type RoutedItem, urisOf } from '../domain/batches/items.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/endpoints/route.ts';
 import { DomainError, type FieldError, fieldError, MAX_ERRORS } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
 import { refuseMovesInto } from '../domain/transfers/after.ts';
 import { optionsOf } from '../domain/transfers/options.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfers/route.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import { changeBatch, createTransfers, loadBatch, openBatch } from './batches.ts';
 import type { CommandDeps } from './deps.ts';

@@ -1,4 +1,5 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
+import { routeOf } from '../domain/endpoints/route.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
@@ -6,7 +7,6 @@ import { newId } from '../domain/ids.ts';
 import { transferDecider } from '../domain/transfers/decider.ts';
 import { stateAsOf } from '../domain/transfers/history.ts';
 import { optionsOf } from '../domain/transfers/options.ts';
-import { routeOf } from '../domain/transfers/route.ts';
 import type { Transfer, TransferCreated } from '../domain/transfers/transfer.ts';
 import { placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';

@@ -1,9 +1,9 @@
 import type { Bandwidth } from '../domain/endpoints/bandwidth.ts';
 import { type EndpointCommand, endpointDecider } from '../domain/endpoints/decider.ts';
 import { type ConnectivityLost, type Endpoint, hostOf } from '../domain/endpoints/endpoint.ts';
-import type { AnnouncedHostKey } from '../domain/endpoints/host-keys.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
+import type { AnnouncedHostKey } from '../domain/protocols/host-keys.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, handle, load, ofRequest, requireRevision } from './handle.ts';
 

@@ -1,12 +1,12 @@
 import { createFilter, GlobTooSlow } from '../adapters/files/globs.ts';
 import { shareFiles } from '../domain/endpoints/audience.ts';
 import type { Endpoint } from '../domain/endpoints/endpoint.ts';
+import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/endpoints/route.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { FlowReady, FlowSettings, FlowSource } from '../domain/flows/flow.ts';
 import { destinationOf } from '../domain/flows/template.ts';
 import { refuseMovesInto } from '../domain/transfers/after.ts';
 import { markerOf } from '../domain/transfers/after-places.ts';
-import { NOT_ON_AN_ENDPOINT, routeOf } from '../domain/transfers/route.ts';
 import { encodePath, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 

@@ -1,5 +1,5 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
-import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
+import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { Verification } from '../../domain/transfers/transfer.ts';
 import type { UnixTime } from './modification-time.ts';

@@ -1,7 +1,7 @@
 import ssh2 from 'ssh2';
-import type { ViaCredentials } from '../../domain/endpoints/via.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
+import type { ViaCredentials } from '../../domain/protocols/via.ts';
 import type { SshCredentials } from './sftp/sign-in.ts';
 
 /**

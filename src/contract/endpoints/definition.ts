@@ -1,6 +1,5 @@
 import { assertSameAudience } from '../../domain/endpoints/audience.ts';
 import type { Endpoint, EndpointDefinition } from '../../domain/endpoints/endpoint.ts';
-import type { Via, ViaType } from '../../domain/endpoints/via.ts';
 import {
   type EndpointCredentials,
   type EndpointSettings,
@@ -8,6 +7,7 @@ import {
   type SignIn,
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
+import type { Via, ViaType } from '../../domain/protocols/via.ts';
 import {
   type EndpointRequest,
   type EndpointUpdate,

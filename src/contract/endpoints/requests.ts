@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/endpoints/via.ts';
 import { hostKey } from '../../domain/protocols/fields.ts';
 import {
   type AnyProtocol,
@@ -10,6 +9,7 @@ import {
   type SecretsFor,
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
+import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/protocols/via.ts';
 import { requestedAccount } from '../keys.ts';
 import { words } from '../words.ts';
 import { bandwidth } from './bandwidth.ts';

@@ -1,8 +1,8 @@
 import { limitAt } from '../../domain/endpoints/bandwidth.ts';
 import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
-import { hostKeysOf } from '../../domain/endpoints/host-keys.ts';
-import { viaOf } from '../../domain/endpoints/via.ts';
+import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
 import { protocolOf } from '../../domain/protocols/index.ts';
+import { viaOf } from '../../domain/protocols/via.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type * as answers from './answers.ts';
 

@@ -1,6 +1,6 @@
 import { fieldError } from '../errors.ts';
 import { type EndpointSettings, protocolOf } from '../protocols/index.ts';
-import { viaOf } from './via.ts';
+import { viaOf } from '../protocols/via.ts';
 
 /** Throws `validation_failed` if the stored credentials would go to another server than before. */
 export function assertSameAudience(before: EndpointSettings, after: EndpointSettings): void {

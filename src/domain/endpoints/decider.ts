@@ -1,6 +1,13 @@
 import { DomainError, notFound } from '../errors.ts';
 import type { Decider } from '../events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from '../events/event.ts';
+import {
+  type AnnouncedHostKey,
+  hostKeysOf,
+  MAX_HOST_KEYS,
+  withAccepted,
+  withHostKeys,
+} from '../protocols/host-keys.ts';
 import type { EndpointSettings } from '../protocols/index.ts';
 import { assertSameAudience } from './audience.ts';
 import type { Bandwidth } from './bandwidth.ts';
@@ -15,13 +22,6 @@ import {
   newHostKeysOf,
   type SealedCredentials,
 } from './endpoint.ts';
-import {
-  type AnnouncedHostKey,
-  hostKeysOf,
-  MAX_HOST_KEYS,
-  withAccepted,
-  withHostKeys,
-} from './host-keys.ts';
 
 export type EndpointCommand =
   | { type: 'configure'; data: EndpointConfigured }

@@ -1,4 +1,5 @@
 import type { Event } from '../events/event.ts';
+import { type AnnouncedHostKey, hostKeysOf } from '../protocols/host-keys.ts';
 import {
   type EndpointSettings,
   type ProtocolName,
@@ -7,7 +8,6 @@ import {
 } from '../protocols/index.ts';
 import type { TransferErrorCode } from '../transfers/errors.ts';
 import type { Bandwidth } from './bandwidth.ts';
-import { type AnnouncedHostKey, hostKeysOf } from './host-keys.ts';
 
 export interface EndpointOptions {
   /**

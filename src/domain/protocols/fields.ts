@@ -4,10 +4,10 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { MAX_HOST_KEYS } from '../endpoints/host-keys.ts';
-import { VIA_TYPES, type ViaType } from '../endpoints/via.ts';
 import { plain, text, title } from '../text.ts';
+import { MAX_HOST_KEYS } from './host-keys.ts';
 import type { FormField, SignInWay } from './protocol.ts';
+import { VIA_TYPES, type ViaType } from './via.ts';
 
 const MAX_URL = 2048;
 /** RFC 1929 counts them in one byte. */

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Via, ViaCredentials, ViaType } from '../endpoints/via.ts';
+import type { Via, ViaCredentials, ViaType } from './via.ts';
 
 /** One field of the form for an endpoint. */
 export interface FormField {

@@ -1,4 +1,3 @@
-import { VIA_TYPES } from '../endpoints/via.ts';
 import {
   BASE_PATH_FIELD,
   BY_PASSWORD,
@@ -15,6 +14,7 @@ import {
   viaHop,
 } from './fields.ts';
 import { type CredentialsOf, defineProtocol, onServer, type SettingsOf } from './protocol.ts';
+import { VIA_TYPES } from './via.ts';
 
 const PORT = 22;
 

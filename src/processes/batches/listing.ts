@@ -10,9 +10,9 @@ import {
 } from '../../domain/batches/batch.ts';
 import { createPager, type RoutedItem, urisOf } from '../../domain/batches/items.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
+import { routeOf } from '../../domain/endpoints/route.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { optionsOf } from '../../domain/transfers/options.ts';
-import { routeOf } from '../../domain/transfers/route.ts';
 import { retriedAmong } from '../../projections/transfers/changeable.ts';
 import { eachTransfer } from '../../projections/transfers/queries.ts';
 import { findFiles } from './folder.ts';

@@ -3,9 +3,9 @@ import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { announceHostKeys } from '../../commands/endpoints.ts';
 import type { Cause } from '../../commands/handle.ts';
-import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { EndpointPool } from './pool.ts';
 
 const LOOK_MS = 5_000;

@@ -8,9 +8,9 @@ import {
 } from '../../adapters/files/port.ts';
 import { explainError } from '../../adapters/files/system-error.ts';
 import { distrustOf, hasFolders, hostOf } from '../../domain/endpoints/endpoint.ts';
-import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
-import { nameOfVia, viaOf } from '../../domain/endpoints/via.ts';
+import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
+import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { Observation } from './connectivity.ts';
 import { type Speeds, testWithProbeFile } from './probe-file.ts';

@@ -1,6 +1,6 @@
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
-import type { AnnouncedHostKey } from '../../domain/endpoints/host-keys.ts';
+import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { VIA_TYPES } from '../../../src/domain/endpoints/via.ts';
 import { protocolOf } from '../../../src/domain/protocols/index.ts';
+import { VIA_TYPES } from '../../../src/domain/protocols/via.ts';
 import {
   ENDPOINT_KINDS,
   type EndpointName,

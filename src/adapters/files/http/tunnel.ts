@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Via, type ViaCredentials, viaOf } from '../../../domain/endpoints/via.ts';
+import { type Via, type ViaCredentials, viaOf } from '../../../domain/protocols/via.ts';
 import { connectThroughProxy } from '../via/proxy.ts';
 import type { ViaTarget } from '../via/target.ts';
 

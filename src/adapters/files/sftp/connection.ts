@@ -4,7 +4,7 @@ import {
   type AnnouncedHostKey,
   distrust,
   hostKeysOf,
-} from '../../../domain/endpoints/host-keys.ts';
+} from '../../../domain/protocols/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';

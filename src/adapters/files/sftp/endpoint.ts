@@ -3,7 +3,7 @@ import {
   distrust,
   hostKeysOf,
   MAX_HOST_KEYS,
-} from '../../../domain/endpoints/host-keys.ts';
+} from '../../../domain/protocols/host-keys.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { openConnection, presentedHostKey, type SftpCredentials } from './connection.ts';

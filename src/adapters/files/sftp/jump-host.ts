@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Client, type ClientChannel } from 'ssh2';
-import { distrust } from '../../../domain/endpoints/host-keys.ts';
-import { nameOfVia } from '../../../domain/endpoints/via.ts';
+import { distrust } from '../../../domain/protocols/host-keys.ts';
+import { nameOfVia } from '../../../domain/protocols/via.ts';
 import { FileError } from '../port.ts';
 import { throughHop, type ViaOptions } from '../via/proxy.ts';
 import { authorityOf } from '../via/target.ts';

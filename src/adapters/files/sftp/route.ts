@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type ViaCredentials, viaOf } from '../../../domain/endpoints/via.ts';
 import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
+import { type ViaCredentials, viaOf } from '../../../domain/protocols/via.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { connectThroughProxy } from '../via/proxy.ts';

@@ -1,5 +1,5 @@
 import type { EndpointDefinition } from '../../../domain/endpoints/endpoint.ts';
-import type { AnnouncedHostKey } from '../../../domain/endpoints/host-keys.ts';
+import type { AnnouncedHostKey } from '../../../domain/protocols/host-keys.ts';
 import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
 import type { UnixTime } from '../modification-time.ts';
 import {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { nameOfVia, type Via, type ViaCredentials } from '../../../domain/endpoints/via.ts';
+import { nameOfVia, type Via, type ViaCredentials } from '../../../domain/protocols/via.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { explainError } from '../system-error.ts';

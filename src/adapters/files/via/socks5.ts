@@ -1,5 +1,5 @@
 import { isIP, type Socket } from 'node:net';
-import { nameOfVia, type Via } from '../../../domain/endpoints/via.ts';
+import { nameOfVia, type Via } from '../../../domain/protocols/via.ts';
 import { FileError } from '../port.ts';
 import { answered } from './answered.ts';
 import { authorityOf, type ViaTarget } from './target.ts';

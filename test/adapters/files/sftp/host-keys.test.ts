@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import type { HostKey } from '../../../../src/domain/endpoints/host-keys.ts';
+import type { HostKey } from '../../../../src/domain/protocols/host-keys.ts';
 import { endpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import {
   type SftpServer,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { distrust } from '../../../src/domain/endpoints/host-keys.ts';
+import { distrust } from '../../../src/domain/protocols/host-keys.ts';
 
 const [A, B, C] = ['a', 'b', 'c'].map((letter) => `SHA256:${letter.repeat(43)}`) as [
   string,

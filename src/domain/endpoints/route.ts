@@ -1,10 +1,10 @@
-import { shareFiles } from '../endpoints/audience.ts';
-import type { Endpoint } from '../endpoints/endpoint.ts';
 import { fieldError } from '../errors.ts';
+import type { After } from '../transfers/after.ts';
+import { assertApart } from '../transfers/after-places.ts';
+import type { TransferCreated } from '../transfers/transfer.ts';
 import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../uri.ts';
-import type { After } from './after.ts';
-import { assertApart } from './after-places.ts';
-import type { TransferCreated } from './transfer.ts';
+import { shareFiles } from './audience.ts';
+import type { Endpoint } from './endpoint.ts';
 
 type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
 
