@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Away } from '../feedback/away.tsx';
 import { Toasts } from '../feedback/toast.tsx';
-import { Away } from '../layout/away.tsx';
 
 interface DialogProps {
   title: string;

@@ -5,10 +5,10 @@ import { NAVIGATION, type NavigationPage, navigationPageOf } from '../../navigat
 import { HOME } from '../../overview.tsx';
 import { useSession } from '../../session.tsx';
 import { ActionButton } from '../dialogs/action-button.tsx';
+import { Away } from '../feedback/away.tsx';
 import { useToast } from '../feedback/toast.tsx';
 import { Icon } from '../values/icon.tsx';
 import { ZoneSwitch } from '../values/time-zone.tsx';
-import { Away } from './away.tsx';
 import { Counts, countsId, useCounts } from './counts.tsx';
 import { useLeaveGuard } from './leave-guard.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';

@@ -1,8 +1,8 @@
 import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
+import { hostKeysOf, newHostKeysOf } from '../../components/values/endpoint-health.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
-import { hostKeysOf, newHostKeysOf } from './health.tsx';
 
 /** Returns the fingerprints of the accepted host keys. */
 export const acceptedKeys = (endpoint: Endpoint): string[] =>

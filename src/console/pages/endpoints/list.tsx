@@ -9,11 +9,11 @@ import { unreachable } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
+import { announcing, doubtful, EndpointStates } from '../../components/values/endpoint-health.tsx';
 import { Icon } from '../../components/values/icon.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { LABELS, LIST, PROTOCOLS, serverOf } from './fields.ts';
-import { announcing, doubtful, EndpointStates } from './health.tsx';
 
 const LOOK_MS = 10_000;
 

@@ -8,10 +8,10 @@ import {
   slow,
   unreachable,
 } from '../../components/layout/counts.tsx';
+import { announcing, doubtful, healthOf } from '../../components/values/endpoint-health.tsx';
 import { distance } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
-import { announcing, doubtful, healthOf } from '../endpoints/health.tsx';
 import { late } from '../flows/states.tsx';
 import type { Filter } from '../transfers/filter.ts';
 import { WAITED_MINUTES, type Waiting } from './waiting.ts';

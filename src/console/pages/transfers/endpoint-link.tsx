@@ -1,5 +1,5 @@
+import { EndpointStates, healthOf } from '../../components/values/endpoint-health.tsx';
 import { useOverview } from '../../overview.tsx';
-import { EndpointStates, healthOf } from '../endpoints/health.tsx';
 import { placeOf } from './new/place.ts';
 
 /** Links to the endpoint that a URI names, and says if it has a problem. */

@@ -4,7 +4,7 @@ import type {
   Endpoint,
   EndpointList,
 } from '../../api/operations.ts';
-import { Status, type Tone } from '../../components/values/status.tsx';
+import { Status, type Tone } from './status.tsx';
 
 /** As for API keys. */
 const EXPIRING_SOON_MS = 7 * 86_400_000;
