@@ -1,7 +1,8 @@
-import { type ComponentChildren, createContext } from 'preact';
+import type { ComponentChildren } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Away } from '../feedback/away.tsx';
 import { Toasts } from '../feedback/toast.tsx';
+import { SurroundingDialog } from '../forms/surrounding-dialog.ts';
 
 interface DialogProps {
   title: string;
@@ -12,20 +13,6 @@ interface DialogProps {
   onClose?: () => void;
   children: ComponentChildren;
 }
-
-interface DialogState {
-  closable: boolean;
-  setClosable: (closable: boolean) => void;
-  noteTyped: () => void;
-  onClose: () => void;
-}
-
-const Context = createContext<DialogState>({
-  closable: true,
-  setClosable: () => {},
-  noteTyped: () => {},
-  onClose: () => {},
-});
 
 /**
  * The browser's modal dialog, open while it is rendered. Escape closes it, and the focus returns to
@@ -56,7 +43,7 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
     };
   }, []);
   return (
-    <Context.Provider value={{ closable, setClosable, noteTyped, onClose }}>
+    <SurroundingDialog.Provider value={{ closable, setClosable, noteTyped, onClose }}>
       <dialog
         ref={dialog}
         class={wide ? 'wide' : cover ? 'cover' : undefined}
@@ -83,26 +70,8 @@ export function Dialog({ title, wide, cover, onClose = () => {}, children }: Dia
         )}
         <Toasts />
       </dialog>
-    </Context.Provider>
+    </SurroundingDialog.Provider>
   );
-}
-
-/**
- * Keeps the surrounding dialog open, whatever key is pressed, while closing it would lose a
- * response or a secret.
- */
-export function useKeptOpen(kept: boolean): void {
-  const { setClosable } = useContext(Context);
-  useLayoutEffect(() => {
-    if (!kept) return;
-    setClosable(false);
-    return () => setClosable(true);
-  }, [kept, setClosable]);
-}
-
-/** Returns what tells the surrounding dialog that its form has unsent input. */
-export function useNoteTyped(): () => void {
-  return useContext(Context).noteTyped;
 }
 
 interface CloseButtonProps {
@@ -113,7 +82,7 @@ interface CloseButtonProps {
 
 /** Closes the surrounding dialog. */
 export function CloseButton({ first = false, children }: CloseButtonProps) {
-  const { closable, onClose } = useContext(Context);
+  const { closable, onClose } = useContext(SurroundingDialog);
   return (
     <button type="button" autofocus={first} disabled={!closable} onClick={onClose}>
       {children}

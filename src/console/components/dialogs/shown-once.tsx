@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { useUnsent } from '../../session.tsx';
 import { Field } from '../forms/field.tsx';
+import { useKeptOpen } from '../forms/surrounding-dialog.ts';
 import { CopyButton } from '../values/copy-button.tsx';
-import { useKeptOpen } from './dialog.tsx';
 
 interface ShownOnceProps {
   label: string;

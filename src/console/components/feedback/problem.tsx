@@ -1,7 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isTransient, isUnanswered, type RequestFailed } from '../../api/client.ts';
 import type { Loaded } from '../../api/use-load.ts';
-import { Page } from '../layout/page.tsx';
 
 /** The page shows an older version than the service has. Its form can never succeed. */
 const CHANGED = 412;
@@ -93,41 +92,5 @@ function Loading({ over }: { over: boolean }) {
     <p class={over ? 'loading over' : 'loading muted'} role="status">
       Loading …
     </p>
-  );
-}
-
-interface UnloadedPageProps {
-  /** What the page shows, such as `Transfer`. */
-  title: string;
-  /** Null while it loads. */
-  error: RequestFailed | null;
-  retry: () => void;
-  /** The list to go back to. */
-  list: { href: string; label: string };
-}
-
-/** A page without its data: it loads, failed to load, or there is nothing at its address. */
-export function UnloadedPage({ title, error, retry, list: { href, label } }: UnloadedPageProps) {
-  if (error?.problem.status !== 404)
-    return (
-      <Page title={title}>
-        <LoadState of={{ data: null, error, reload: retry }} />
-      </Page>
-    );
-  return (
-    // The key makes a new page of it, so that the heading gets the focus.
-    <Page key="missing" title={`${title} not found`}>
-      <section class="empty">
-        <p>
-          {error.problem.detail}. It may belong to another account, or it was removed. Check the
-          address and the account.
-        </p>
-        <div class="actions">
-          <a class="button" href={href}>
-            {label}
-          </a>
-        </div>
-      </section>
-    </Page>
   );
 }

@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { endsSession, RequestFailed } from '../../api/client.ts';
 import { useUnsent } from '../../session.tsx';
-import { useKeptOpen, useNoteTyped } from '../dialogs/dialog.tsx';
 import { ProblemNotice } from '../feedback/problem.tsx';
+import { useKeptOpen, useNoteTyped } from './surrounding-dialog.ts';
 
 interface FormProps {
   /** Text of the submit button. */

@@ -1,8 +1,8 @@
 import { useRoute } from 'preact-iso/router';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { UnloadedPage } from '../../components/feedback/problem.tsx';
 import { Page } from '../../components/layout/page.tsx';
+import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { LIST } from './fields.ts';
 import { EndpointForm } from './form.tsx';
 

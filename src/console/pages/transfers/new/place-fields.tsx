@@ -1,8 +1,8 @@
 import { useRef, useState } from 'preact/hooks';
 import type { Endpoint } from '../../../api/operations.ts';
+import { PROTOCOLS } from '../../../api/protocols.ts';
 import { Field } from '../../../components/forms/field.tsx';
 import { useUnsent } from '../../../session.tsx';
-import { PROTOCOLS } from '../../endpoints/fields.ts';
 import { FileDialog } from './file-dialog.tsx';
 import type { Place } from './place.ts';
 
