@@ -1,7 +1,7 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Endpoint } from '../domain/endpoints/endpoint.ts';
-import type { Flow } from '../domain/flows/flow.ts';
+import type { ShownFlow } from '../domain/flows/flow.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { AttemptFigures, Priority } from '../domain/transfers/transfer.ts';
 
@@ -13,12 +13,6 @@ export interface QueueEstimate {
   openTransfers: number;
   /** Milliseconds until a mover is likely to start it; 0 if a mover is free. */
   startsInMs: number;
-}
-
-export interface ShownFlow {
-  state: Flow;
-  revision: number;
-  position: bigint;
 }
 
 /** The dependencies of the commands. The composition root creates them. */

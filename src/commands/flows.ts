@@ -18,10 +18,11 @@ import {
   type FlowState,
   type OpenRun,
   type RunOutcome,
+  type ShownFlow,
 } from '../domain/flows/flow.ts';
 import { isId, newId } from '../domain/ids.ts';
 import { changeBatch } from './batches.ts';
-import type { CommandDeps, ShownFlow } from './deps.ts';
+import type { CommandDeps } from './deps.ts';
 import { checkPlaces } from './flow-places.ts';
 import {
   type Cause,

@@ -10,7 +10,7 @@ import {
 import { text } from '../domain/text.ts';
 import { toCsv } from './csv.ts';
 import { position } from './events.ts';
-import { isOrdered, notOrdered, timeLimit, timestamp } from './instants.ts';
+import { instantLimit, isOrdered, notOrdered, timestamp } from './instants.ts';
 import { countedPagination, pageQuery } from './pages.ts';
 
 const kind = z.enum(Object.keys(AUDIT_KINDS) as AuditKind[]);
@@ -35,10 +35,10 @@ const filters = {
         'of a webhook.',
     )
     .meta({ examples: ['bank'] }),
-  from_date: timeLimit('start')
+  from_date: instantLimit('start')
     .optional()
     .describe('At or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.'),
-  to_date: timeLimit('end')
+  to_date: instantLimit('end')
     .optional()
     .describe(
       'At or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 time with an ' +

@@ -26,7 +26,7 @@ function parseLimit(text: string, edge: Edge): string | null {
 }
 
 /** Returns the schema of an inclusive limit, which becomes an ISO instant with milliseconds. */
-export function timeLimit(edge: Edge) {
+export function instantLimit(edge: Edge) {
   return z.string().transform((value, context) => {
     const instant = parseLimit(value, edge);
     if (instant !== null) return instant;

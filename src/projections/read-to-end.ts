@@ -25,7 +25,7 @@ export async function isCaughtUp(
 ): Promise<boolean> {
   const checkpoint = await loadCheckpoint(sql, table, name);
   if (!checkpoint) return false;
-  const limit = timeLimit(signal);
+  const limit = silenceLimit(signal);
   try {
     const from = checkpoint.position === 0n ? null : checkpoint.position;
     for await (const { events, caughtUp } of store.subscribe({
@@ -54,7 +54,7 @@ export async function* readToEnd(
   streams: string[],
   from: bigint | null = null,
 ): AsyncGenerator<Batch, void, void> {
-  const limit = timeLimit();
+  const limit = silenceLimit();
   try {
     for await (const batch of store.subscribe({ from, signal: limit.signal, streams })) {
       yield batch;
@@ -68,7 +68,7 @@ export async function* readToEnd(
 }
 
 /** Creates a signal that aborts with one of `signals`, or after 10 s without `extend`. */
-export function timeLimit(...signals: (AbortSignal | undefined)[]) {
+export function silenceLimit(...signals: (AbortSignal | undefined)[]) {
   const silent = new AbortController();
   const timer = setTimeout(() => silent.abort(), SILENT_MS);
   const others = signals.filter((signal) => signal !== undefined);

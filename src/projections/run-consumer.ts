@@ -50,7 +50,7 @@ import {
   type Pause,
   publicReason,
 } from './consumer.ts';
-import { notInTime, timeLimit } from './read-to-end.ts';
+import { notInTime, silenceLimit } from './read-to-end.ts';
 import { createRemovedLeaves } from './retention/removed-leaves.ts';
 import { prepareBatch } from './save-batch.ts';
 
@@ -180,7 +180,7 @@ export async function catchUpIfIdle(
 ): Promise<void> {
   const held = await deps.locks.tryAcquire(lockOf(consumer.name));
   if (!held) return;
-  const limit = timeLimit(signal, held.signal);
+  const limit = silenceLimit(signal, held.signal);
   let done = false;
   try {
     await consume(deps, consumer, limit.signal, (_, caughtUp) => {

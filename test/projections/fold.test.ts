@@ -18,7 +18,7 @@ import { restartCheckpoint } from '../../src/projections/checkpoint.ts';
 import { foldBatch } from '../../src/projections/fold.ts';
 import type { Projection } from '../../src/projections/projection.ts';
 import { prepareReadModels, projectionConsumer } from '../../src/projections/read-models.ts';
-import { catchUp } from '../../src/projections/rebuild/catch-up.ts';
+import { foldToEnd } from '../../src/projections/rebuild/fold-to-end.ts';
 import { createRemovedLeaves } from '../../src/projections/retention/removed-leaves.ts';
 import { prepareBatch } from '../../src/projections/save-batch.ts';
 import { transfersProjection } from '../../src/projections/transfers/projection.ts';
@@ -99,7 +99,7 @@ describeWithPostgres('a projection', () => {
       const store = { ...log, subscribe: () => Readable.from(batches) };
       const { signal } = new AbortController();
       const tables = { schema, checkpoint: consumer.name };
-      await catchUp({ sql, store }, projection, tables, signal, () => undefined);
+      await foldToEnd({ sql, store }, projection, tables, signal, () => undefined);
     }
     let from = 0n;
     for (const { events: batch, position: to } of writer === 'rebuild' ? [] : batches) {

@@ -5,7 +5,7 @@ import type { AsOf } from '../../domain/transfers/history.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { idOf } from '../ids.ts';
-import { isOrdered, lostPlus, notOrdered, parseTime, timeLimit } from '../instants.ts';
+import { instantLimit, isOrdered, lostPlus, notOrdered, parseTime } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { words } from '../words.ts';
 import { afterRequest } from './after.ts';
@@ -118,12 +118,12 @@ export type TransferRequest = z.output<typeof transferRequest>;
 const MATCHES_SHOWN = 10_000;
 
 const createdBetween = {
-  from_date: timeLimit('start')
+  from_date: instantLimit('start')
     .optional()
     .describe(
       'Created at or after this: a date (`YYYY-MM-DD`, UTC) or an RFC 3339 time with an offset.',
     ),
-  to_date: timeLimit('end')
+  to_date: instantLimit('end')
     .optional()
     .describe(
       'Created at or before this: a date (`YYYY-MM-DD`, UTC, the whole day) or an RFC 3339 ' +

@@ -158,6 +158,13 @@ export interface Flow extends Omit<FlowCreated, 'enabled'> {
   failing: { error: ListingError; since: string } | null;
 }
 
+/** A flow at a revision of its stream. The read model shows the files of all runs up to there. */
+export interface ShownFlow {
+  state: Flow;
+  revision: number;
+  position: bigint;
+}
+
 export type FlowState = { status: 'none' } | Flow;
 
 export type FlowCommand =

@@ -24,8 +24,8 @@ import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;
 
-/** The endpoint of a step, and the path there. */
-export interface Place {
+/** The file of a step: its endpoint, and the path there. */
+export interface StepFile {
   configured: ConfiguredEndpoint;
   path: string;
 }
@@ -38,11 +38,11 @@ const CHANGED = 'The source is not the file that was copied';
 const CHANGED_SINCE = `${CHANGED}. An earlier try, which was interrupted, may have taken that one`;
 
 /** Returns the endpoint that a URI means. Null if no endpoint that the account may use matches. */
-export function placeOf(
+export function fileOf(
   uri: string,
   endpoints: readonly ConfiguredEndpoint[],
   accountId: string,
-): Place | null {
+): StepFile | null {
   const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
   return match && { configured: match.endpoint, path: match.path };
 }
@@ -65,7 +65,7 @@ export function isOfServer(error: unknown): boolean {
 export async function writeMarker(
   destinations: EndpointPool,
   transfer: Completed,
-  { configured, path }: Place,
+  { configured, path }: StepFile,
   signal: AbortSignal,
 ): Promise<MarkerEvent> {
   const { transfer_id: transferId } = transfer.facts;
@@ -133,7 +133,7 @@ async function isEmpty(
 export async function settleSource(
   sources: EndpointPool,
   transfer: Completed,
-  { configured, path }: Place,
+  { configured, path }: StepFile,
   { begun, version, signal }: { begun: boolean; version: string; signal: AbortSignal },
 ): Promise<SourceEvent> {
   const { transfer_id, source, after } = transfer.facts;

@@ -36,10 +36,10 @@ import { untilAnswered } from '../until-answered.ts';
 import { createPlaces, type Turn } from './places.ts';
 import {
   type Completed,
+  fileOf,
   givenUp,
   isOfServer,
-  type Place,
-  placeOf,
+  type StepFile,
   settleSource,
   subjectOf,
   writeMarker,
@@ -186,12 +186,12 @@ async function takeStep(
   signal: AbortSignal,
 ): Promise<{ event: AfterEvent } | Again> {
   const { facts, source_version: version = null } = transfer;
-  const place = placeOf(subjectOf(transfer, step), endpoints, facts.account_id);
-  if (place === null) {
+  const file = fileOf(subjectOf(transfer, step), endpoints, facts.account_id);
+  if (file === null) {
     const message = 'No endpoint that this account may use matches it any more';
     return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
   }
-  const { endpoint_id, paused } = place.configured;
+  const { endpoint_id, paused } = file.configured;
   const claim = { ...claimed, endpointId: endpoint_id };
   if (paused || held.has(endpoint_id)) return { claim, delayMs: HELD_UP_MS };
   if (step === 'source' && version === null) {
@@ -208,15 +208,15 @@ async function takeStep(
     const options = { begun, version: version as string, signal: within };
     const event =
       step === 'marker'
-        ? await writeMarker(deps.destinations, transfer, place, within)
-        : await settleSource(deps.sources, transfer, place, options);
+        ? await writeMarker(deps.destinations, transfer, file, within)
+        : await settleSource(deps.sources, transfer, file, options);
     turn.answered(true);
     return { event };
   } catch (error) {
     if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
     if (error instanceof FileError)
       turn.answered(!isOfServer(error) && !isNetworkFailure(error.code));
-    return failed(deps, transfer, step, place, claim, error);
+    return failed(deps, transfer, step, file, claim, error);
   }
 }
 
@@ -225,7 +225,7 @@ async function failed(
   { sql, logger, retryDelays }: AfterDeps,
   transfer: Completed,
   step: AfterStep,
-  { configured }: Place,
+  { configured }: StepFile,
   claim: ClaimedSteps,
   error: unknown,
 ): Promise<{ event: AfterEvent } | Again> {

@@ -8,7 +8,7 @@
 import type { WaitingFor, WaitingReason } from '../../domain/transfers/waiting-for.ts';
 
 /** Transfers of the account that come first are counted up to this number. */
-export const MAX_COUNTED = 1_000;
+export const AHEAD_COUNTED_TO = 1_000;
 
 interface EndpointFacts {
   /** False if the catalog lacks it. */
@@ -138,7 +138,7 @@ function inQueue({ busy, others_first, ahead }: WaitFacts): WaitingFor {
 /** Returns which transfers of the same account a mover takes first. Empty if there are none. */
 function ownFirst(ahead: number | null): string {
   if (ahead === 0) return '';
-  const count = ahead === null ? `at least ${MAX_COUNTED}` : ahead;
+  const count = ahead === null ? `at least ${AHEAD_COUNTED_TO}` : ahead;
   return `${count} other ${ahead === 1 ? 'transfer' : 'transfers'} of this account`;
 }
 

@@ -5,7 +5,7 @@ import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
-import { explainWait, MAX_COUNTED, type WaitFacts } from './explain-wait.ts';
+import { AHEAD_COUNTED_TO, explainWait, type WaitFacts } from './explain-wait.ts';
 import { acceptedPlaces } from './fewer-places.ts';
 import { jobs } from './job-table/jobs.ts';
 import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
@@ -93,7 +93,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
     ),
     due as materialized (
       select d.* from (select where exists (select from queueing)) asked_for cross join lateral (
-        ${dueTransfers(sql, sql`(select ids from closed)::text[]`, MAX_COUNTED)}) d
+        ${dueTransfers(sql, sql`(select ids from closed)::text[]`, AHEAD_COUNTED_TO)}) d
     ),
     -- The account that gets the next slot.
     next as materialized (
@@ -105,7 +105,7 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
         from (select transfer_id, (row_number() over (partition by account_id order by rank))::integer
                                   - 1 as ahead
                 from due where account_id in (select account_id from queueing)) numbered
-       where ahead < ${MAX_COUNTED}
+       where ahead < ${AHEAD_COUNTED_TO}
     )
     select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
            a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,

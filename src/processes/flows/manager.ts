@@ -34,15 +34,10 @@ import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { BatchCompleted } from '../../domain/batches/batch.ts';
 import { streamName } from '../../domain/events/streams.ts';
-import type { Flow, OpenRun } from '../../domain/flows/flow.ts';
+import type { Flow, OpenRun, ShownFlow } from '../../domain/flows/flow.ts';
 import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import {
-  flowsAtWork,
-  progressOfRuns,
-  type RunProgress,
-  type ShownFlow,
-} from '../../projections/flows/queries.ts';
+import { flowsAtWork, progressOfRuns, type RunProgress } from '../../projections/flows/queries.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { inOneProcess } from '../in-one-process.ts';

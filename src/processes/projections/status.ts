@@ -9,7 +9,7 @@ import { dispatchConsumer } from '../dispatch/consumer.ts';
 import { requestedTasks, TASKS_LOCK, type TaskKind, type TaskRow } from './tasks.ts';
 
 /** The count of the lag stops after this many events or milliseconds. */
-const COUNT_LIMIT = 1_000;
+const LAG_COUNTED_TO = 1_000;
 const COUNT_TIMEOUT_MS = 2_000;
 
 export interface TaskStatus extends Omit<TaskRow, 'projection' | 'kind' | 'events'> {
@@ -98,12 +98,12 @@ async function lagOf(store: EventStore, name: string, position: bigint, head: bi
     for await (const batch of store.subscribe({
       from,
       signal,
-      batchSize: COUNT_LIMIT,
+      batchSize: LAG_COUNTED_TO,
       ...streamsOf(name),
     })) {
       oldest ??= batch.events[0]?.metadata.occurred_at ?? null;
       events += batch.events.length;
-      if (batch.caughtUp || events >= COUNT_LIMIT) break;
+      if (batch.caughtUp || events >= LAG_COUNTED_TO) break;
     }
   } catch (error) {
     if (!timeout.aborted) throw error;
@@ -114,7 +114,7 @@ async function lagOf(store: EventStore, name: string, position: bigint, head: bi
     throw new EventStoreUnavailable('The event store did not give the unprocessed events in time');
   const seconds = oldest === null ? 0 : Math.max(0, (Date.now() - Date.parse(oldest)) / 1_000);
   return {
-    lag_events: Math.min(events, COUNT_LIMIT),
+    lag_events: Math.min(events, LAG_COUNTED_TO),
     lag_seconds: Math.round(seconds * 10) / 10,
   };
 }

@@ -1,16 +1,15 @@
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { Flow, FlowStatus, ListingError, RunCompleted } from '../../domain/flows/flow.ts';
+import type {
+  Flow,
+  FlowStatus,
+  ListingError,
+  RunCompleted,
+  ShownFlow,
+} from '../../domain/flows/flow.ts';
 import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from '../transfers/columns.ts';
 import type { Page } from '../transfers/filter.ts';
 import { matches as hasMatch } from '../transfers/search/text.ts';
-
-/** A flow at a revision of its stream. The read model shows the files of all runs up to there. */
-export interface ShownFlow {
-  state: Flow;
-  revision: number;
-  position: bigint;
-}
 
 /** Returns a flow, also a removed one, or null. */
 export async function shownFlow(sql: Sql, flowId: string): Promise<ShownFlow | null> {

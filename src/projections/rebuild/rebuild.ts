@@ -58,8 +58,8 @@ export function rebuildProjection(
       // Autovacuum ends a second after this asks for its lock, so the take-over need not wait.
       deps.sql.begin((tx) => stopVacuum(tx, shadow.projection)),
     ]);
-    await shadow.catchUp();
-    while (!(await takeOver(deps, shadow))) await shadow.catchUp();
+    await shadow.foldToEnd();
+    while (!(await takeOver(deps, shadow))) await shadow.foldToEnd();
     return differences;
   });
 }

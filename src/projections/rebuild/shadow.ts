@@ -5,8 +5,8 @@ import { loadCheckpoint, startCheckpoint } from '../checkpoint.ts';
 import { type ConsumerDeps, lockOf } from '../consumer.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { PROJECTIONS } from '../read-models.ts';
-import { catchUp } from './catch-up.ts';
 import { inWords } from './difference-words.ts';
+import { foldToEnd } from './fold-to-end.ts';
 
 export interface RebuildProgress {
   events: number;
@@ -31,7 +31,7 @@ export interface Shadow {
   schema: string;
   checkpoint: string;
   /** Reads to the current end of the log, in its own transactions or in `within`. */
-  catchUp(within?: Transaction): Promise<void>;
+  foldToEnd(within?: Transaction): Promise<void>;
 }
 
 /**
@@ -81,10 +81,10 @@ export async function withShadow(
       projection,
       schema,
       checkpoint,
-      catchUp: (within?: Transaction) =>
-        catchUp(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
+      foldToEnd: (within?: Transaction) =>
+        foldToEnd(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
     };
-    await shadow.catchUp();
+    await shadow.foldToEnd();
     const compared = await then(shadow);
     const differences = compared ?? [];
     return {

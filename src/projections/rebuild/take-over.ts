@@ -13,7 +13,7 @@ const LOCKED = ['55P03', '40P01'];
  */
 export async function takeOver(
   { sql }: ConsumerDeps,
-  { projection, schema, checkpoint, catchUp }: Shadow,
+  { projection, schema, checkpoint, foldToEnd }: Shadow,
 ): Promise<boolean> {
   try {
     await sql.begin(async (tx) => {
@@ -29,7 +29,7 @@ export async function takeOver(
       await tx`
         select from read.checkpoints where name in (${projection.name}, ${checkpoint})
          order by name for update`;
-      await catchUp(tx);
+      await foldToEnd(tx);
       await replaceTables(tx, projection, schema);
       await tx`delete from read.checkpoints where name = ${projection.name}`;
       await tx`update read.checkpoints set name = ${projection.name} where name = ${checkpoint}`;

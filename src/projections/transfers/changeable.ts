@@ -4,7 +4,7 @@ import { CHANGES, type Change } from '../../domain/transfers/decider.ts';
 import type { Priority, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
 import { isRetried, isRetry, retryOf } from './columns.ts';
-import { isAfter, type Place, passes, type TransferFilter } from './filter.ts';
+import { isAfter, type ListPlace, passes, type TransferFilter } from './filter.ts';
 import { eachTransfer } from './queries.ts';
 
 /** Oldest first. */
@@ -49,9 +49,9 @@ async function placeOf(
   sql: Sql,
   accountId: string,
   transferId: string | undefined,
-): Promise<Place | null> {
+): Promise<ListPlace | null> {
   if (transferId === undefined) return null;
-  const [place] = await sql<Place[]>`
+  const [place] = await sql<ListPlace[]>`
     select transfer_id, created_at from read.transfers
      where transfer_id = ${transferId} and account_id = ${accountId}`;
   if (place === undefined)
@@ -65,7 +65,7 @@ async function findAll(
   { status: _, ...filter }: TransferFilter,
   statuses: TransferStatus[],
   { action, priority }: Changing,
-  after: Place | null,
+  after: ListPlace | null,
   limit: number,
 ): Promise<string[]> {
   const notRetried = action === 'retry' ? sql`and not ${isRetried(sql)}` : sql``;
@@ -96,7 +96,7 @@ async function search(
   filter: TransferFilter,
   statuses: TransferStatus[],
   { action, priority }: Changing,
-  after: Place | null,
+  after: ListPlace | null,
   limit: number,
 ): Promise<string[]> {
   // By id: a transfer may pass from one status to the next between two searches.

@@ -45,8 +45,8 @@ export interface TransferFilter {
   q?: string | undefined;
 }
 
-/** The place of a transfer in every order. */
-export interface Place {
+/** The place of a transfer in every list, whatever its order. */
+export interface ListPlace {
   created_at: string;
   transfer_id: string;
 }
@@ -59,7 +59,7 @@ export function inOrder(sql: Queryable, order: SortOrder) {
 }
 
 /** Returns what holds for the rows after a place. */
-export function isAfter(sql: Queryable, place: Place | null, order: SortOrder) {
+export function isAfter(sql: Queryable, place: ListPlace | null, order: SortOrder) {
   if (place === null) return sql`true`;
   const { created_at, transfer_id } = place;
   const key = sql`(${created_at}::text::timestamptz, ${transfer_id}::text)`;

@@ -5,8 +5,8 @@ import { listByDestination } from './destination-list.ts';
 import {
   inOrder,
   isAfter,
+  type ListPlace,
   type Page,
-  type Place,
   passes,
   rowMatches,
   statusMatches,
@@ -14,7 +14,7 @@ import {
   type TransferPage,
 } from './filter.ts';
 import { countedSpans } from './hours.ts';
-import { MAX_COUNTED, searchTransfers } from './search/queries.ts';
+import { SEARCH_COUNTED_TO, searchTransfers } from './search/queries.ts';
 
 /** How many transfers `eachTransfer` reads at a time. */
 const BATCH = 1_000;
@@ -38,7 +38,7 @@ export async function listTransfers(
     order: sort,
     // One more shows whether there is another page.
     rows: offset + limit + 1,
-    count: Math.max(MAX_COUNTED, offset + limit + 1),
+    count: Math.max(SEARCH_COUNTED_TO, offset + limit + 1),
   });
   const transfers = await transfersAt(sql, places.slice(offset, offset + limit), sort);
   return { transfers, ...total };
@@ -53,11 +53,11 @@ export async function* eachTransfer(
   accountId: string,
   { q, ...filter }: TransferFilter,
   sort: SortOrder = '-created_at',
-  start: Place | null = null,
+  start: ListPlace | null = null,
 ): AsyncGenerator<Transfer[], void, void> {
   let after = start;
   do {
-    const batch: { transfers: Transfer[]; last: Place | null } =
+    const batch: { transfers: Transfer[]; last: ListPlace | null } =
       q === undefined
         ? await withCustomPlans(sql, (tx) => readBatch(tx, accountId, filter, sort, after))
         : await searchBatch(sql, accountId, { ...filter, q }, sort, after);
@@ -71,15 +71,15 @@ async function readBatch(
   accountId: string,
   filter: TransferFilter,
   sort: SortOrder,
-  after: Place | null,
+  after: ListPlace | null,
 ) {
-  const rows = await sql<(Place & { state: Transfer })[]>`
+  const rows = await sql<(ListPlace & { state: Transfer })[]>`
     select transfer_id, created_at, state from read.transfers
      where ${passes(sql, accountId, filter)} and ${isAfter(sql, after, sort)}
      order by ${inOrder(sql, sort)} limit ${BATCH}`;
   return {
     transfers: rows.map(({ state }) => state),
-    last: rows.length < BATCH ? null : (rows.at(-1) as Place),
+    last: rows.length < BATCH ? null : (rows.at(-1) as ListPlace),
   };
 }
 
@@ -88,17 +88,17 @@ async function searchBatch(
   accountId: string,
   filter: TransferFilter & { q: string },
   order: SortOrder,
-  after: Place | null,
+  after: ListPlace | null,
 ) {
   const search = { accountId, filter, order, after, rows: BATCH, count: BATCH, thorough: true };
   const { places } = await searchTransfers(sql, search);
   return {
     transfers: await transfersAt(sql, places, order),
-    last: places.length < BATCH ? null : (places.at(-1) as Place),
+    last: places.length < BATCH ? null : (places.at(-1) as ListPlace),
   };
 }
 
-async function transfersAt(sql: Sql, places: Place[], order: SortOrder): Promise<Transfer[]> {
+async function transfersAt(sql: Sql, places: ListPlace[], order: SortOrder): Promise<Transfer[]> {
   if (places.length === 0) return [];
   const rows = await sql<{ state: Transfer }[]>`
     select state from read.transfers

@@ -142,7 +142,7 @@ function Runs({ runs }: { runs: FlowRun[] }) {
   );
 }
 
-function Place({ of }: { of: string }) {
+function FlowFolder({ of }: { of: string }) {
   return (
     <>
       <code>{of}</code>
@@ -158,11 +158,11 @@ function Settings({ flow }: { flow: Flow }) {
       <h2>Settings</h2>
       <Facts
         of={{
-          Source: <Place of={source.uri} />,
+          Source: <FlowFolder of={source.uri} />,
           Pattern: <code>{source.pattern}</code>,
           Subfolders: source.recursive ? 'Yes' : 'No',
           'Left out': source.exclude.length ? <code>{source.exclude.join(' ')}</code> : undefined,
-          Destination: <Place of={destination_uri} />,
+          Destination: <FlowFolder of={destination_uri} />,
           Runs: triggerOf(flow),
           'A file is ready': readyOf(flow),
           'Earlier files': start === 'now' ? 'Taken' : 'Skipped',

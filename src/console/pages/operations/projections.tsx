@@ -17,7 +17,7 @@ const STATES = {
   stopped: ['warning', 'Stopped'],
   failed: ['bad', 'Failed'],
 } as const;
-const MAX_COUNTED = 1_000;
+const LAG_COUNTED_TO = 1_000;
 
 const COLUMNS: Column<Projection>[] = [
   { heading: 'Name', kind: 'row', cell: ({ name }) => <strong class="whole">{name}</strong> },
@@ -78,8 +78,8 @@ export function Projections() {
 function lag({ lag_events, lag_seconds }: Projection): string {
   if (lag_events === 0) return 'None';
   const events =
-    lag_events >= MAX_COUNTED
-      ? `${MAX_COUNTED.toLocaleString('en')}+ events`
+    lag_events >= LAG_COUNTED_TO
+      ? `${LAG_COUNTED_TO.toLocaleString('en')}+ events`
       : many(lag_events, 'event');
   return `${events}, ${duration(lag_seconds)}`;
 }

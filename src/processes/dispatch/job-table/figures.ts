@@ -10,7 +10,7 @@ import {
 import { PRIORITY_OFFSET_MS } from '../decide.ts';
 
 /** Jobs beyond this number are not counted: an estimate hours ahead need not be exact. */
-const MAX_COUNTED = 100_000;
+const JOBS_COUNTED_TO = 100_000;
 
 export interface FigureColumns {
   transferred_bytes: bigint;
@@ -89,5 +89,5 @@ export function jobsAhead(sql: Queryable) {
     select count(*)::float8 as queued,
            jsonb_build_object(${before.reduce((list, pair) => sql`${list}, ${pair}`)}) as ahead
       from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
-             where status <> 'in_progress' limit ${MAX_COUNTED}) waiting`;
+             where status <> 'in_progress' limit ${JOBS_COUNTED_TO}) waiting`;
 }

@@ -6,7 +6,8 @@ import type { FileBuffers } from '../buffer-pool.ts';
 import type { Hasher } from '../hash/hasher.ts';
 import type { Meter } from '../meter.ts';
 
-export interface Place {
+/** One end of a move. */
+export interface MoveEnd {
   endpoint: FileEndpoint;
   path: string;
 }
@@ -14,8 +15,8 @@ export interface Place {
 export interface Move {
   transferId: string;
   claimId: string;
-  source: Place;
-  destination: Place;
+  source: MoveEnd;
+  destination: MoveEnd;
   overwrite: boolean;
   options: TransferOptions;
   /** The only version that may be copied, as a listing showed it. Null for any. */

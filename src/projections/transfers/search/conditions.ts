@@ -3,7 +3,7 @@
  */
 import type { Fragment, Transaction } from '../../../adapters/postgres/connect.ts';
 import type { SortOrder } from '../../../domain/transfers/transfer.ts';
-import { type Place, passes, type TransferFilter } from '../filter.ts';
+import { type ListPlace, passes, type TransferFilter } from '../filter.ts';
 import { likePattern, searchWords } from './text.ts';
 
 /** What a search asks for. */
@@ -12,7 +12,7 @@ export interface Search {
   filter: TransferFilter & { q: string };
   order: SortOrder;
   /** Finds only what follows this place. */
-  after?: Place | null;
+  after?: ListPlace | null;
   /** How many places to return. */
   rows: number;
   /** How far to count; at least `rows`. */

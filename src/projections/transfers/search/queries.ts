@@ -9,13 +9,13 @@ import type { Fragment, Sql, Transaction } from '../../../adapters/postgres/conn
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
-import { inOrder, isAfter, type Place, passes, timesOf } from '../filter.ts';
+import { inOrder, isAfter, type ListPlace, passes, timesOf } from '../filter.ts';
 import { FEW, hasAllWords, type Part, passesOthers, type Search } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';
 
 /** A search counts no further. */
-export const MAX_COUNTED = 10_000;
+export const SEARCH_COUNTED_TO = 10_000;
 /** It also stops to count after this long, in milliseconds. */
 const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
@@ -41,7 +41,7 @@ const searches = createSemaphore(4);
 
 export interface SearchResult {
   /** The first matches in the order of the search. */
-  places: Place[];
+  places: ListPlace[];
   total: number;
   /** False if more than `total` may match. */
   totalIsExact: boolean;
@@ -89,7 +89,7 @@ async function searchFew(tx: Transaction, search: Search): Promise<SearchResult 
   const [few] = await tx<{ passing: number }[]>`
     select count(*)::integer as passing from (select ${passing} limit ${FEW + 1}) p`;
   if (few === undefined || few.passing > FEW) return null;
-  const found = await tx<(Place & { state: Transfer })[]>`
+  const found = await tx<(ListPlace & { state: Transfer })[]>`
     select transfer_id, created_at, state ${passing} order by ${inOrder(tx, order)}`;
   const words = searchWords(q);
   const places = found
@@ -110,7 +110,7 @@ async function searchSegments(
   const readable = lists.length > 0 || search.thorough ? found.length : READ_WITHOUT_INDEX;
   const segments = found.slice(0, readable);
   let parts: Part[] = [];
-  let places: Place[] = [];
+  let places: ListPlace[] = [];
   let total = 0;
   const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE, COUNTED_AT_ONCE.segments);
   const textsAtOnce = createPace(Math.max(rows, FIRST_TEXTS), TEXTS_AT_ONCE, COUNTED_AT_ONCE.texts);
@@ -180,7 +180,7 @@ async function searchParts(
   search: Search,
   parts: Part[],
   { rows, count }: { rows: number; count: number },
-): Promise<{ places: Place[]; total: number }> {
+): Promise<{ places: ListPlace[]; total: number }> {
   const { accountId, filter, order, after = null } = search;
   const { from, beyond } = timesOf(filter);
   const others = await passesOthers(tx, search, parts);
@@ -190,7 +190,7 @@ async function searchParts(
        and created_at >= ${from}::text::timestamptz and created_at < ${beyond}::text::timestamptz
        and ${isAfter(tx, after, order)} and ${hasAllWords(tx, filter)}`;
   // In order first: so only the matches of the page are looked up among the transfers.
-  const found = await tx<(Place & { total: number | null })[]>`
+  const found = await tx<(ListPlace & { total: number | null })[]>`
     with passing as materialized (${others.few}),
     matches as materialized (${matches} ${others.ofFew})
     select transfer_id, created_at, null::integer as total from (
@@ -237,7 +237,7 @@ function rangesOf(segment: number, numbers: number[]) {
 
 /** Returns true if there is a place, and it comes before everything of the next part, if any. */
 function isBefore(
-  place: Place | undefined,
+  place: ListPlace | undefined,
   next: Pick<Part, 'starts' | 'ends'> | undefined,
   order: SortOrder,
 ): boolean {
@@ -245,8 +245,8 @@ function isBefore(
   return order === '-created_at' ? place.created_at > next.ends : place.created_at < next.starts;
 }
 
-function merge(a: Place[], b: Place[], order: SortOrder): Place[] {
+function merge(a: ListPlace[], b: ListPlace[], order: SortOrder): ListPlace[] {
   const sign = order === '-created_at' ? -1 : 1;
-  const key = ({ created_at, transfer_id }: Place) => `${created_at} ${transfer_id}`;
+  const key = ({ created_at, transfer_id }: ListPlace) => `${created_at} ${transfer_id}`;
   return [...a, ...b].sort((one, other) => (key(one) < key(other) ? -sign : sign));
 }

@@ -27,7 +27,7 @@ const TAKE_OVER_WITHIN_MS = 20_000;
  * Calls `read` with the number of events and the position of each batch. Throws `unavailable` if
  * the signal aborts or the log does not answer.
  */
-export async function catchUp(
+export async function foldToEnd(
   { sql, store }: Pick<ConsumerDeps, 'sql' | 'store'>,
   projection: Projection,
   { schema, checkpoint }: { schema: string; checkpoint: string },
