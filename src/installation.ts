@@ -16,7 +16,7 @@ import {
 } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
-import { objectionTo } from './adapters/webhooks/url.ts';
+import { objectionToWebhookUrl } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
@@ -173,7 +173,7 @@ export async function openInstallation(
       countWebhooks: (accountId) => countWebhooks(sql, accountId),
       countFlows: (accountId) => countFlows(sql, accountId),
       shownFlow: (flowId) => shownFlow(sql, flowId),
-      objectionToWebhookUrl: (url) => objectionTo(url, config.webhookAllowCidrs),
+      objectionToWebhookUrl: (url) => objectionToWebhookUrl(url, config.webhookAllowCidrs),
       waitFor: waiter.waitFor,
       waitToRead: waiter.waitToRead,
       catchUp: waiter.catchUp,

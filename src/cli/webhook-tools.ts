@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import {
+  type SignatureCheck,
   type SignedRequest,
-  type Verification,
   verifySignatures,
 } from '../adapters/webhooks/verification.ts';
 import { aborted } from '../concurrency/aborted.ts';
@@ -180,6 +180,6 @@ async function verify({
   for (const verification of verifications) await print(inWords(verification));
 }
 
-function inWords({ header, objection }: Verification): string {
+function inWords({ header, objection }: SignatureCheck): string {
   return objection === null ? `${header}: verified` : `${header}: NOT verified: ${objection}`;
 }

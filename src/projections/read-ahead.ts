@@ -1,10 +1,10 @@
-import type { Batch } from '../adapters/event-store/port.ts';
+import type { EventBatch } from '../adapters/event-store/port.ts';
 
 /**
  * Yields a subscription's batches, up to the first that has caught up. Reads the next batch while
  * the caller processes the current one.
  */
-export async function* readAhead(batches: AsyncIterable<Batch>): AsyncGenerator<Batch> {
+export async function* readAhead(batches: AsyncIterable<EventBatch>): AsyncGenerator<EventBatch> {
   const iterator = batches[Symbol.asyncIterator]();
   const read = () => {
     const reading = iterator.next();

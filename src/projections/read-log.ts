@@ -1,4 +1,4 @@
-import { type Batch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
+import { type EventBatch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { RETENTION } from '../domain/events/streams.ts';
@@ -27,7 +27,7 @@ export interface LogSlice {
 export async function* readLogFrom(
   store: EventStore,
   { from, until, ...slice }: LogSlice & { until: bigint | null },
-): AsyncGenerator<Batch, void, void> {
+): AsyncGenerator<EventBatch, void, void> {
   try {
     yield* readLog(store, { ...slice, from, until });
   } catch (error) {
@@ -56,7 +56,7 @@ async function lastAfter(
 export async function* readLog(
   store: EventStore,
   { from, until: last, stream, signal, batchSize }: LogSlice,
-): AsyncGenerator<Batch> {
+): AsyncGenerator<EventBatch> {
   const until = last === undefined ? await store.head() : last;
   if (until === null || (from !== null && from >= until)) return;
   if (stream !== undefined) {
@@ -88,7 +88,7 @@ async function* readStream(
   from: bigint | null,
   until: bigint,
   signal: AbortSignal | undefined,
-): AsyncGenerator<Batch> {
+): AsyncGenerator<EventBatch> {
   // The log's own streams grow without an end. All others are short.
   const first = await revisionAfter(store, stream, from);
   for await (const page of pagesOf(store, stream, first, READ_AT_ONCE)) {

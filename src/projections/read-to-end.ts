@@ -3,7 +3,7 @@
  * has a time limit.
  */
 import {
-  type Batch,
+  type EventBatch,
   type EventStore,
   EventStoreUnavailable,
 } from '../adapters/event-store/port.ts';
@@ -53,7 +53,7 @@ export async function* readToEnd(
   store: EventStore,
   streams: string[],
   from: bigint | null = null,
-): AsyncGenerator<Batch, void, void> {
+): AsyncGenerator<EventBatch, void, void> {
   const limit = silenceLimit();
   try {
     for await (const batch of store.subscribe({ from, signal: limit.signal, streams })) {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Batch } from '../../src/adapters/event-store/port.ts';
+import type { EventBatch } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoints/endpoint.ts';
@@ -89,7 +89,7 @@ describeWithPostgres('a projection', () => {
     await restartCheckpoint(sql, consumer, 'log-1');
     const log = createPostgresLog({ sql, prefix: '' });
     const removed = createRemovedLeaves(log, null);
-    const batches: Batch[] = [];
+    const batches: EventBatch[] = [];
     for (let i = 0; i < events.length; i += batchSize) {
       const batch = events.slice(i, i + batchSize);
       const caughtUp = i + batchSize >= events.length;

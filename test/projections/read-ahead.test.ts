@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { Batch } from '../../src/adapters/event-store/port.ts';
+import type { EventBatch } from '../../src/adapters/event-store/port.ts';
 import { readAhead } from '../../src/projections/read-ahead.ts';
 
 /** A subscription to a log with this many batches, which then fails or waits for more. */
 function subscription(batches: number, after: 'fails' | 'waits' = 'waits') {
   const seen = { read: 0, closed: false };
-  async function* read(): AsyncGenerator<Batch> {
+  async function* read(): AsyncGenerator<EventBatch> {
     try {
       while (seen.read < batches) {
         seen.read++;

@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Batch, EventStore, SubscribeOptions } from '../../src/adapters/event-store/port.ts';
+import type {
+  EventBatch,
+  EventStore,
+  SubscribeOptions,
+} from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../src/adapters/postgres/locks.ts';
@@ -149,8 +153,8 @@ describeWithPostgres('a consumer of the log', () => {
 
   it('gets each event once if the log repeats some', async () => {
     await append('repeat-a', 20);
-    async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
-      let before: Batch['events'] = [];
+    async function* subscribe(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
+      let before: EventBatch['events'] = [];
       for await (const batch of store.subscribe({ ...options, batchSize: 3 })) {
         yield { ...batch, events: [...before, ...batch.events] };
         before = batch.events;

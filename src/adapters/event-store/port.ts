@@ -22,7 +22,7 @@ export interface AppendResult {
  * (inclusive) everything has now been delivered. Only such a position may be stored as a
  * checkpoint.
  */
-export interface Batch {
+export interface EventBatch {
   events: StoredEvent[];
   position: bigint;
   /** True if the log had no further events when this batch was read. */
@@ -197,7 +197,7 @@ export interface EventStore {
    * without an error. Reconnects and continues where it was. A batch may be empty if only the
    * position moved. Reads at the consumer's pace, never far ahead of it.
    */
-  subscribe(options: SubscribeOptions): AsyncIterable<Batch>;
+  subscribe(options: SubscribeOptions): AsyncIterable<EventBatch>;
   /**
    * Returns the position of the newest event of the whole log; null for an empty log. Throws
    * EventStoreUnavailable.

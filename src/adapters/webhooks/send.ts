@@ -15,14 +15,14 @@ const BODY_WITHIN_MS = 250;
 export const COMMON_HEADERS = { 'content-type': 'application/json', 'user-agent': 'Waybill' };
 
 /** How an attempt ended. `durationMs` is the time until the status arrived or the attempt ended. */
-export type Outcome = { durationMs: number } & (
+export type SendOutcome = { durationMs: number } & (
   | { type: 'delivered'; statusCode: number; responseBody: string }
   | { type: 'refused'; statusCode: number; responseBody: string; error: string }
   /** No answer. `error` says why and what to do about it. */
   | { type: 'error'; error: string }
 );
 
-export interface WebhookRequest {
+export interface DeliveryRequest {
   url: string;
   headers: Record<string, string>;
   body: string;
@@ -33,7 +33,7 @@ export interface WebhookSender {
    * Posts once; follows no redirect. Resolves even after a failure. Rejects only if the sender is
    * closed meanwhile.
    */
-  send(request: WebhookRequest): Promise<Outcome>;
+  send(request: DeliveryRequest): Promise<SendOutcome>;
   /** Closes all connections at once. */
   close(): Promise<void>;
 }
@@ -64,8 +64,8 @@ export function createWebhookSender({
   });
   let closed = false;
 
-  function send({ url, headers, body }: WebhookRequest): Promise<Outcome> {
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+  function send({ url, headers, body }: DeliveryRequest): Promise<SendOutcome> {
+    const { promise, resolve, reject } = Promise.withResolvers<SendOutcome>();
     const began = performance.now();
     const durationMs = () => Math.round(performance.now() - began);
     const { origin, pathname, search } = new URL(url);
@@ -75,7 +75,7 @@ export function createWebhookSender({
     let cut = (): void => {};
 
     /** Ends the attempt. The rest of the answer is never read, and its connection is closed. */
-    function end(outcome: Outcome): void {
+    function end(outcome: SendOutcome): void {
       settled = true;
       clearTimeout(timer);
       cut();
@@ -161,7 +161,7 @@ interface Answer {
   length: number;
 }
 
-function outcomeOf({ durationMs, statusCode, location, chunks }: Answer): Outcome {
+function outcomeOf({ durationMs, statusCode, location, chunks }: Answer): SendOutcome {
   // Postgres can't store a NUL in a text, so it becomes the replacement character.
   const responseBody = Buffer.concat(chunks)
     .subarray(0, RESPONSE_BYTES_KEPT)

@@ -5,7 +5,7 @@ import { isAllowedAddress, isInRanges } from './addresses.ts';
  * Returns why a URL may not receive webhooks, as text that follows "url"; null if it may. Asks no
  * name server: an address is checked here in any notation, a name when it is dialled.
  */
-export function objectionTo(url: string, allowedCidrs: readonly string[]): string | null {
+export function objectionToWebhookUrl(url: string, allowedCidrs: readonly string[]): string | null {
   const { protocol, hostname } = new URL(url);
   const address = literalOf(hostname);
   const plainIsAllowed =

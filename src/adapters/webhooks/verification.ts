@@ -10,7 +10,7 @@ export interface SignedRequest {
   standard: { id: string; timestamp: string; signatures: string } | null;
 }
 
-export interface Verification {
+export interface SignatureCheck {
   header: 'X-Service-Signature' | 'webhook-signature';
   /** What is wrong; null if the header proves the body. */
   objection: string | null;
@@ -20,9 +20,9 @@ export interface Verification {
 export function verifySignatures(
   secret: string,
   { body, service, standard }: SignedRequest,
-): Verification[] {
+): SignatureCheck[] {
   const keys = signingKeys(secret);
-  const verifications: Verification[] = [];
+  const verifications: SignatureCheck[] = [];
   if (service !== null)
     verifications.push({
       header: 'X-Service-Signature',

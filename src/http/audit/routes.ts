@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { Batch, EventStore } from '../../adapters/event-store/port.ts';
+import type { EventBatch, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import * as audit from '../../contract/audit.ts';
 import { auditEvent, exportQuery, toAuditEvent } from '../../contract/events.ts';
@@ -104,7 +104,7 @@ export function auditRoutes({
 }
 
 async function* lines(
-  batches: AsyncIterable<Batch>,
+  batches: AsyncIterable<EventBatch>,
   isVisible: (event: StoredEvent) => boolean,
 ): AsyncGenerator<string> {
   for await (const { events } of batches)

@@ -2,7 +2,7 @@ import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { TestLine } from '../../contract/endpoints/answers.ts';
 import { type EndpointTest, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
-import type { Access } from '../../processes/endpoints/open-endpoint.ts';
+import type { EndpointAccess } from '../../processes/endpoints/open-endpoint.ts';
 import type { StepResult } from '../../processes/endpoints/test-step.ts';
 
 const LOOK_MS = 60_000;
@@ -13,7 +13,7 @@ const LOOK_MS = 60_000;
  * is sent, and must not throw.
  */
 export async function* testLines(
-  { definition, credentials }: Access,
+  { definition, credentials }: EndpointAccess,
   onEnd: (test: EndpointTest) => Promise<unknown> = async () => {},
 ): AsyncGenerator<string> {
   const lines: TestLine[] = [];

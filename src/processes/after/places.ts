@@ -27,7 +27,7 @@ export interface Room {
 }
 
 /** The place of one claim at its endpoint. */
-export interface Turn {
+export interface StepTurn {
   /** Moves to another endpoint. Returns false, and stays, if that has no free place. */
   moveTo(endpointId: string): boolean;
   /** Records whether the server answered a step. */
@@ -47,7 +47,7 @@ export interface Turn {
 export interface Places {
   room(): Room;
   /** Takes a place for a claim within the room. */
-  take(endpointId: string): Turn;
+  take(endpointId: string): StepTurn;
 }
 
 interface Limit {

@@ -33,7 +33,7 @@ import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
-import { createPlaces, type Turn } from './places.ts';
+import { createPlaces, type StepTurn } from './places.ts';
 import {
   type Completed,
   fileOf,
@@ -122,7 +122,7 @@ interface Context {
   endpoints: Awaited<ReturnType<typeof listEndpoints>>;
   /** Endpoints whose sign-ins are on hold. */
   held: Set<string>;
-  turn: Turn;
+  turn: StepTurn;
 }
 
 /** Takes the steps of a claimed row. Never rejects: if all else fails, the lease expires. */

@@ -36,7 +36,7 @@ import { restartCheckpoint } from '../../projections/checkpoint.ts';
 import type { ApplyingConsumer } from '../../projections/consumer.ts';
 import { removeAfterSteps } from '../after/table.ts';
 import { removeJobs } from './cleanups.ts';
-import { changedJobs, type PlacedEvent, splitEnded, transferOf } from './decide.ts';
+import { changedJobs, type PlacedEvent, splitEnded, transferIdOf } from './decide.ts';
 import { forgetRevisions, lockJobs, readJobs, saveJobs } from './job-table/jobs.ts';
 
 /** Follows the log and keeps one job for every open transfer. */
@@ -69,7 +69,7 @@ async function isRecorded(sql: Queryable, events: PlacedEvent[]): Promise<boolea
   // The lack of a job does not tell that its steps were scheduled: a crash of Postgres, or an older
   // back-up of it, may have lost both.
   if (ended.some(({ after }) => after)) return false;
-  const jobs = await readJobs(sql, [...new Set(events.map(transferOf))]);
+  const jobs = await readJobs(sql, [...new Set(events.map(transferIdOf))]);
   return (
     ended.every(({ transferId }) => !jobs.has(transferId)) && changedJobs(jobs, open).length === 0
   );
@@ -118,7 +118,7 @@ async function recordInJobs(
     return;
   }
   await begin(async (tx) => {
-    const jobs = await lockJobs(tx, [...new Set(events.map(transferOf))]);
+    const jobs = await lockJobs(tx, [...new Set(events.map(transferIdOf))]);
     if (ended.length > 0) await removeJobs(tx, ended);
     await saveJobs(tx, changedJobs(jobs, open));
     if (settled.length > 0) await removeAfterSteps(tx, settled);

@@ -57,7 +57,7 @@ export interface EndedTransfer {
 /** An event with its stream and revision. A stored event has both. */
 export type PlacedEvent = NewEvent & { stream: string; revision: number };
 
-export function transferOf({ stream }: PlacedEvent): string {
+export function transferIdOf({ stream }: PlacedEvent): string {
   return parseStream(stream).id;
 }
 
@@ -72,8 +72,8 @@ export function splitEnded(events: PlacedEvent[]): {
 } {
   const ended = events.flatMap(endOf);
   const removed = new Set(ended.map(({ transferId }) => transferId));
-  const open = events.filter((event) => !removed.has(transferOf(event)) && !isAfterEvent(event));
-  return { ended, open, settled: events.filter(isOfSource).map(transferOf) };
+  const open = events.filter((event) => !removed.has(transferIdOf(event)) && !isAfterEvent(event));
+  return { ended, open, settled: events.filter(isOfSource).map(transferIdOf) };
 }
 
 /**
@@ -84,7 +84,7 @@ export function splitEnded(events: PlacedEvent[]): {
 export function changedJobs(known: ReadonlyMap<string, Job>, events: PlacedEvent[]): Job[] {
   const changed = new Map<string, Job>();
   for (const event of events) {
-    const id = transferOf(event);
+    const id = transferIdOf(event);
     const before = changed.get(id) ?? known.get(id) ?? null;
     if (before !== null && event.revision <= before.revision) continue;
     const after = jobAfter(before, event as TransferEvent & NewEvent, event.revision);
@@ -158,7 +158,7 @@ const END_OF_FIRST_ATTEMPT = 3;
 
 /** Returns the transfer that an event ends, or nothing if the transfer stays open. */
 function endOf(placed: PlacedEvent): EndedTransfer[] {
-  const transferId = transferOf(placed);
+  const transferId = transferIdOf(placed);
   const event = placed as TransferEvent & PlacedEvent;
   switch (event.type) {
     case 'transfer.completed':

@@ -32,7 +32,7 @@ const WITH_HOST_KEY = anyOf(
 );
 
 /** Definition and credentials of an endpoint, saved or not. */
-export interface Access {
+export interface EndpointAccess {
   definition: EndpointDefinition;
   credentials: EndpointCredentials;
 }
@@ -45,7 +45,7 @@ export async function accessTo(
   vault: Vault,
   endpoint: Endpoint,
   changes: EndpointUpdate | null = null,
-): Promise<Access> {
+): Promise<EndpointAccess> {
   if (changes && hasCredentials(changes)) return accessOf(changes);
   const definition = changes ? editedDefinition(endpoint, changes) : endpoint;
   return {
@@ -61,7 +61,7 @@ export async function accessTo(
  * Returns the access to an endpoint that is not saved. Throws `validation_failed` as saving it
  * would.
  */
-export function accessOf(request: EndpointRequest): Access {
+export function accessOf(request: EndpointRequest): EndpointAccess {
   const { credentials } = credentialsOf(request);
   refuseUnreadableKeys(credentials);
   return { definition: definitionOf(request), credentials };
@@ -126,7 +126,7 @@ export async function acceptShownHostKey(
 }
 
 async function withEndpoint<T>(
-  { definition, credentials }: Access,
+  { definition, credentials }: EndpointAccess,
   work: (remote: FileEndpoint) => Promise<T>,
 ): Promise<T> {
   const remote = await openFileEndpoint(definition, credentials);

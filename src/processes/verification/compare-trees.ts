@@ -16,14 +16,14 @@ export interface LoggedLeaf {
   position: bigint;
 }
 
-export type Difference =
+export type TreeDifference =
   | { kind: 'changed'; index: number; was: EventName; now: LoggedLeaf }
   | { kind: 'removed'; index: number; was: EventName | null; atEnd: boolean }
   | { kind: 'moved'; index: number; now: LoggedLeaf }
   | { kind: 'inserted'; now: LoggedLeaf };
 
 export interface Differences {
-  found: Difference[];
+  found: TreeDifference[];
   /** How many further ones are not in `found`. */
   more: number;
 }
@@ -44,7 +44,7 @@ export async function compareTrees(
   logged: AsyncIterable<LoggedLeaf>,
 ): Promise<Differences> {
   const [before, now] = [window(signed), window(logged)];
-  const changed = capped<Extract<Difference, { kind: 'changed' }>>();
+  const changed = capped<Extract<TreeDifference, { kind: 'changed' }>>();
   const removed = capped<StoredLeaf>();
   const inserted = capped<LoggedLeaf>();
   let lastPaired = -1;
@@ -104,7 +104,7 @@ async function nextCommon(
 }
 
 interface Stretch {
-  changed: Extract<Difference, { kind: 'changed' }>[];
+  changed: Extract<TreeDifference, { kind: 'changed' }>[];
   removed: StoredLeaf[];
   inserted: LoggedLeaf[];
   /** What follows the last signed leaf. */
@@ -138,9 +138,9 @@ function movedOrNot(
   removed: StoredLeaf[],
   inserted: LoggedLeaf[],
   lastPaired: number,
-): Difference[] {
+): TreeDifference[] {
   const elsewhere = new Map(inserted.map((leaf) => [keyOf(leaf.hash), leaf]));
-  const found: Difference[] = [];
+  const found: TreeDifference[] = [];
   for (const { index, hash, name } of removed) {
     const now = elsewhere.get(keyOf(hash));
     elsewhere.delete(keyOf(hash));

@@ -15,13 +15,13 @@ export async function foreignFaults(
   recorded: () => Promise<ReadonlySet<string>>,
 ): Promise<Fault[]> {
   const foreign = events.filter(({ isForeign }) => isForeign);
-  const removals = foreign.filter(isRemoval).map(transferOf);
+  const removals = foreign.filter(isRemoval).map(transferIdOf);
   const known = comparesApi ? await recordPositions(sql, removals) : new Map();
   const inLog = removals.every((id) => known.has(id)) ? known : await recorded();
   return foreign.flatMap((event) => {
     const found = faultIn(event, event.unreadable ?? '');
     if (!isRemoval(event)) return [found];
-    const id = transferOf(event);
+    const id = transferIdOf(event);
     return known.has(id) || inLog.has(id) ? [] : [{ ...found, revision: null }];
   });
 }
@@ -30,6 +30,6 @@ function isRemoval({ type }: StoredEvent): boolean {
   return type.startsWith('$');
 }
 
-function transferOf({ stream }: StoredEvent): string {
+function transferIdOf({ stream }: StoredEvent): string {
   return parseStream(stream).id;
 }

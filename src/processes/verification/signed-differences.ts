@@ -8,7 +8,7 @@ import { type EventName, readLeaves, type StoredLeaf } from '../../projections/p
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { recordedHashes } from '../../projections/retention/removed-transfers.ts';
-import { compareTrees, type Difference, type LoggedLeaf } from './compare-trees.ts';
+import { compareTrees, type LoggedLeaf, type TreeDifference } from './compare-trees.ts';
 import { type Fault, nowhere } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
 
@@ -138,7 +138,7 @@ function nameOf({ stream, revision, id }: EventName): EventName {
 
 async function faultOf(
   { store }: Stores,
-  difference: Difference,
+  difference: TreeDifference,
   gone: Map<string, boolean>,
 ): Promise<Fault> {
   if (difference.kind === 'removed') {
@@ -162,7 +162,7 @@ async function faultOf(
   return { check: 'checkpoint', stream, revision, event_id, position: now.position, problem };
 }
 
-function wordsFor(difference: Exclude<Difference, { kind: 'removed' }>): string {
+function wordsFor(difference: Exclude<TreeDifference, { kind: 'removed' }>): string {
   switch (difference.kind) {
     case 'changed': {
       const { was, now, index } = difference;

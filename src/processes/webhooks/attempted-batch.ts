@@ -56,7 +56,7 @@ export interface AttemptedBatch {
   afterSave(saved: boolean): void;
 }
 
-export interface BatchDeps {
+export interface AttemptedBatchDeps {
   sql: Sql;
   limits: ConcurrencyLimits<Claimed>;
   /** Releases claims whose attempt is not made. */
@@ -97,7 +97,7 @@ interface OfferedBatch {
 
 /** Begins the first attempts of a batch, and leaves its other deliveries to the deliverers. */
 export function attemptBatch(
-  { sql, limits, release, signal }: BatchDeps,
+  { sql, limits, release, signal }: AttemptedBatchDeps,
   all: AllBatches,
   { rows, webhooks, idle, claim, now }: OfferedBatch,
 ): AttemptedBatch {

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
-import type { Outcome, WebhookSender } from '../../adapters/webhooks/send.ts';
+import type { SendOutcome, WebhookSender } from '../../adapters/webhooks/send.ts';
 import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
@@ -38,7 +38,7 @@ const UNSIGNED =
   'Rotate it (POST /v1/webhooks/{id}/rotate-secret) and configure the new one at the receiver';
 
 export interface DelivererMetrics {
-  attempted(outcome: Outcome['type'], seconds: number): void;
+  attempted(outcome: SendOutcome['type'], seconds: number): void;
   ended(status: 'delivered' | 'failed'): void;
 }
 
@@ -150,7 +150,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
     }
     const began = claimedAt + waited;
     const signing = await secrets.of(claimed, began);
-    const outcome: Outcome =
+    const outcome: SendOutcome =
       signing === null
         ? { type: 'error', durationMs: 0, error: UNSIGNED }
         : await sender.send({
@@ -226,7 +226,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
 
 function nextOf(
   { tries }: Claim,
-  { type }: Outcome,
+  { type }: SendOutcome,
   endedAt: number,
   delays: readonly number[],
 ): Attempt['next'] {

@@ -25,8 +25,8 @@ import type { Webhook } from '../../domain/webhook.ts';
 import {
   type AllBatches,
   type AttemptedBatch,
+  type AttemptedBatchDeps,
   attemptBatch,
-  type BatchDeps,
 } from './attempted-batch.ts';
 import { QUICK_MS } from './concurrency-limits.ts';
 import { type Clock, findDueWebhooks } from './delivery-table/claim.ts';
@@ -38,7 +38,7 @@ export type AttemptFirst = (
   webhooks: ReadonlyMap<string, Webhook>,
 ) => Promise<AttemptedBatch>;
 
-export interface FirstAttemptsDeps extends BatchDeps {
+export interface FirstAttemptsDeps extends AttemptedBatchDeps {
   clock?: Clock | undefined;
 }
 

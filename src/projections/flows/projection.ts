@@ -3,7 +3,7 @@ import { flowDecider } from '../../domain/flows/decider.ts';
 import type { FlowState } from '../../domain/flows/flow.ts';
 import { aggregateTable } from '../aggregate-table.ts';
 import type { Difference, Projection } from '../projection.ts';
-import { saveSkipped, saveTaken } from './save-files.ts';
+import { saveSkipped, saveTakenFiles } from './save-files.ts';
 import { saveRuns } from './save-runs.ts';
 
 const FLOWS = aggregateTable<FlowState>({
@@ -87,7 +87,7 @@ export const flowsProjection: Projection = {
     await FLOWS.apply(tx, schema, events);
     await saveRuns(tx, schema, events);
     await saveSkipped(tx, schema, events);
-    await saveTaken(tx, schema, events);
+    await saveTakenFiles(tx, schema, events);
   },
 
   async differences(tx, live, shadow, position, limit) {

@@ -50,7 +50,7 @@ export async function saveSkipped(
 }
 
 /** Saves the versions of files that runs take: the items of their batches. */
-export async function saveTaken(
+export async function saveTakenFiles(
   tx: Transaction,
   schema: string,
   events: StoredEvent[],

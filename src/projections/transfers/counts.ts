@@ -4,7 +4,7 @@
 import type { Transfer, TransferState } from '../../domain/transfers/transfer.ts';
 
 /** What the counts follow: a transfer before, and after. Undefined before its first event. */
-export interface Change {
+export interface StateChange {
   before: TransferState | undefined;
   /** Null if the transfer left the log. */
   after: Transfer | null;
@@ -19,7 +19,7 @@ export interface CountChange {
 }
 
 /** Returns by how much the counts of transfers change. */
-export function countChanges(transfers: Change[]): CountChange[] {
+export function countChanges(transfers: StateChange[]): CountChange[] {
   const changes = new Map<string, CountChange>();
   const add = (state: Transfer, by: number) => {
     const { account_id, created_at } = state.facts;
@@ -43,7 +43,7 @@ export interface BatchChange {
 }
 
 /** Returns by how much the counts of batches change. */
-export function batchChanges(transfers: Change[]): BatchChange[] {
+export function batchChanges(transfers: StateChange[]): BatchChange[] {
   const changes = new Map<string, BatchChange>();
   const add = ({ status, facts }: Transfer, by: number) => {
     if (facts.batch_id === undefined) return;

@@ -12,9 +12,9 @@ import {
   saveRetentionRecords,
 } from '../retention/removed-transfers.ts';
 import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
-import type { Change } from './counts.ts';
+import type { StateChange } from './counts.ts';
 import { transferDifferences } from './differences.ts';
-import { type Changes, saveChanges, writes } from './save.ts';
+import { type RowChanges, saveChanges, writes } from './save.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour,
@@ -138,7 +138,7 @@ async function foldOnto(
   events: StoredEvent[],
   known: Map<string, Folded<TransferState>>,
   removed: RemovedLeaves | undefined,
-): Promise<Changes> {
+): Promise<RowChanges> {
   const begun = new Set(events.flatMap(({ stream, revision }) => (revision === 0 ? stream : [])));
   const continued = events.filter(({ stream }) => !begun.has(stream) && !known.has(stream));
   const rows = await load(sql, schema, continued);
@@ -192,7 +192,7 @@ async function fold(
   events: StoredEvent[],
   known: Map<string, Folded<TransferState>>,
   removed: RemovedLeaves | undefined,
-): Promise<Changes> {
+): Promise<RowChanges> {
   const gone = await goneStreams(events, known, removed);
   const there = events.filter(({ stream }) => !gone.has(stream));
   const changed = foldBatch<TransferState>(there, known, transferDecider) as Map<
@@ -213,7 +213,11 @@ async function fold(
 }
 
 /** Removes the rows of transfers that leave the log. */
-async function remove(tx: Transaction, schema: string, transferIds: string[]): Promise<Change[]> {
+async function remove(
+  tx: Transaction,
+  schema: string,
+  transferIds: string[],
+): Promise<StateChange[]> {
   if (transferIds.length === 0) return [];
   const rows = await tx<Pick<Row, 'state'>[]>`
     delete from ${tx(schema)}.transfers where transfer_id = any(${transferIds}) returning state`;

@@ -1,20 +1,20 @@
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import type { Folded } from '../fold.ts';
-import { type BatchChange, batchChanges, type Change, countChanges } from './counts.ts';
+import { type BatchChange, batchChanges, countChanges, type StateChange } from './counts.ts';
 
 /** What a batch changes: rows of transfers, and what the counts follow. */
-export interface Changes {
+export interface RowChanges {
   /** Rows that the table does not have. The statement that saves them fails if it has one. */
   inserted: Folded<Transfer>[];
   updated: Folded<Transfer>[];
-  changes: Change[];
+  changes: StateChange[];
 }
 
 export async function saveChanges(
   tx: Transaction,
   schema: string,
-  changed: Changes,
+  changed: RowChanges,
 ): Promise<void> {
   if (changed.changes.length > 0)
     await tx`with moved as (select) ${writes(tx, schema, changed)} select`;
@@ -24,7 +24,7 @@ export async function saveChanges(
 export function writes(
   sql: Queryable,
   schema: string,
-  { inserted, updated, changes }: Changes,
+  { inserted, updated, changes }: RowChanges,
 ): Fragment {
   const counts = countChanges(changes);
   // Not an update: its generic plan for the small table of a new rebuild would scan the large one.

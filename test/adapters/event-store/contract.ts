@@ -4,7 +4,7 @@ import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openLog } from '../../../src/adapters/event-store/log-id.ts';
 import {
-  type Batch,
+  type EventBatch,
   type EventStore,
   RevisionConflict,
 } from '../../../src/adapters/event-store/port.ts';
@@ -380,7 +380,7 @@ export function describeEventStore(
           let checkpoint = start;
           while (given.length < total) {
             // Stores the position as a consumer does, ends after a few batches, and resumes there.
-            const batches: Batch[] = await gather(store, {
+            const batches: EventBatch[] = await gather(store, {
               from: checkpoint,
               only,
               batchSize: 7,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type Batch,
+  type EventBatch,
   type EventStore,
   RevisionConflict,
   type SubscribeOptions,
@@ -36,8 +36,8 @@ export function numbers(count: number): number[] {
 
 /** What a subscription has yielded so far. */
 export interface Gathered {
-  batches: Batch[];
-  last: Batch;
+  batches: EventBatch[];
+  last: EventBatch;
   /** Events in all batches. */
   count: number;
 }
@@ -54,9 +54,9 @@ export interface GatherOptions extends Omit<SubscribeOptions, 'signal'> {
 export async function gather(
   store: EventStore,
   { until, signal, pauseMs = 0, ...options }: GatherOptions,
-): Promise<Batch[]> {
+): Promise<EventBatch[]> {
   const stop = new AbortController();
-  const batches: Batch[] = [];
+  const batches: EventBatch[] = [];
   let count = 0;
   for await (const batch of store.subscribe({
     ...options,

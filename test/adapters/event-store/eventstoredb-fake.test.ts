@@ -5,7 +5,7 @@ import { ulidToUUID } from 'ulid';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import {
-  type Batch,
+  type EventBatch,
   type EventStore,
   EventStoreSettingsError,
   EventStoreUnavailable,
@@ -472,7 +472,7 @@ describe('an EventStoreDB with wrong checkpoints', () => {
   it('reports no position that is not in the log', async () => {
     const server = await startFakeEventStoreDb({ firstCheckpoint: NONE });
     const store = openStore(server, server.url);
-    const batches: Batch[] = [];
+    const batches: EventBatch[] = [];
     const following = gather(store, {
       from: null,
       until({ last, count }) {

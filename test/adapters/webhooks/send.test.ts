@@ -3,8 +3,8 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   createWebhookSender,
-  type Outcome,
   type SenderOptions,
+  type SendOutcome,
 } from '../../../src/adapters/webhooks/send.ts';
 import { createCertificates, type TestCertificates } from '../../support/network/certificates.ts';
 import { freePort } from '../../support/network/free-port.ts';
@@ -29,7 +29,7 @@ async function receiver(options?: ReceiverOptions): Promise<WebhookReceiver> {
 function sender(options: Partial<SenderOptions> = {}) {
   const created = createWebhookSender({ allowedCidrs: ['127.0.0.0/8'], ...options });
   undo.push(() => created.close());
-  return (url: string, body = '{"id":"evt_1"}'): Promise<Outcome> =>
+  return (url: string, body = '{"id":"evt_1"}'): Promise<SendOutcome> =>
     created.send({ url, headers: { 'X-Service-Signature': 'aa' }, body });
 }
 

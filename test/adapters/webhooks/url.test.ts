@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { objectionTo } from '../../../src/adapters/webhooks/url.ts';
+import { objectionToWebhookUrl } from '../../../src/adapters/webhooks/url.ts';
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'];
 
@@ -9,7 +9,7 @@ describe('a URL for webhooks', () => {
     'https://93.184.216.34:8443/',
     'https://[2606:4700::1111]/',
     'https://bücher.example/',
-  ])('may be %s', (url) => expect(objectionTo(url, [])).toBeNull());
+  ])('may be %s', (url) => expect(objectionToWebhookUrl(url, [])).toBeNull());
 
   it.each([
     ['loopback', 'https://127.0.0.1/'],
@@ -44,7 +44,9 @@ describe('a URL for webhooks', () => {
     ['unique local', 'https://[fd00::1]/'],
     ['link-local', 'https://[fe80::1]/'],
   ])('may not be %s: %s', (_, url) =>
-    expect(objectionTo(url, [])).toMatch(/^must not lead to a private or reserved address/),
+    expect(objectionToWebhookUrl(url, [])).toMatch(
+      /^must not lead to a private or reserved address/,
+    ),
   );
 
   it('may be private if its range is allowed', () => {
@@ -54,15 +56,19 @@ describe('a URL for webhooks', () => {
       'https://[::1]/',
       'https://localhost/',
     ])
-      expect(objectionTo(url, LOOPBACK)).toBeNull();
-    expect(objectionTo('https://10.0.0.1/', LOOPBACK)).toMatch(/^must not lead/);
+      expect(objectionToWebhookUrl(url, LOOPBACK)).toBeNull();
+    expect(objectionToWebhookUrl('https://10.0.0.1/', LOOPBACK)).toMatch(/^must not lead/);
   });
 
   it('may be plain http only in an allowed range; a name is checked when it is dialled', () => {
-    expect(objectionTo('http://receiver.example.com/', [])).toMatch(/^must be an https URL/);
-    expect(objectionTo('http://93.184.216.34/', LOOPBACK)).toMatch(/^must be an https URL/);
-    expect(objectionTo('http://127.0.0.1:8080/', [])).toMatch(/^must be an https URL/);
-    expect(objectionTo('http://127.0.0.1:8080/', LOOPBACK)).toBeNull();
-    expect(objectionTo('http://receiver.internal/', LOOPBACK)).toBeNull();
+    expect(objectionToWebhookUrl('http://receiver.example.com/', [])).toMatch(
+      /^must be an https URL/,
+    );
+    expect(objectionToWebhookUrl('http://93.184.216.34/', LOOPBACK)).toMatch(
+      /^must be an https URL/,
+    );
+    expect(objectionToWebhookUrl('http://127.0.0.1:8080/', [])).toMatch(/^must be an https URL/);
+    expect(objectionToWebhookUrl('http://127.0.0.1:8080/', LOOPBACK)).toBeNull();
+    expect(objectionToWebhookUrl('http://receiver.internal/', LOOPBACK)).toBeNull();
   });
 });

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import {
   compareTrees,
-  type Difference,
   type LoggedLeaf,
+  type TreeDifference,
 } from '../../../src/processes/verification/compare-trees.ts';
 import type { StoredLeaf } from '../../../src/projections/proof/leaves.ts';
 import { LONG } from '../../support/run/long.ts';
@@ -33,7 +33,7 @@ async function* logged(letters: Letter[]): AsyncGenerator<LoggedLeaf> {
     yield { hash: leafHash(letter), name: nameOf(letter), position: BigInt(i) };
 }
 
-function inWords(difference: Difference): string {
+function inWords(difference: TreeDifference): string {
   if (difference.kind === 'removed')
     return `removed ${difference.was?.id}${difference.atEnd ? ' at the end' : ''}`;
   return `${difference.kind} ${difference.now.name.id}`;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Batch, SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
+import type { EventBatch, SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
 import { saveEndpoint } from '../../../src/commands/save-endpoint.ts';
 import { admitTransfer, cancelTransfer } from '../../../src/commands/transfers.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
@@ -93,8 +93,8 @@ describeWithPostgres('rebuilding a projection', () => {
 
   it('folds each event once if the log repeats some', async () => {
     const { store } = installation;
-    async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
-      let before: Batch['events'] = [];
+    async function* subscribe(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
+      let before: EventBatch['events'] = [];
       for await (const batch of store.subscribe({ ...options, batchSize: 7 })) {
         yield { ...batch, events: [...before, ...batch.events] };
         before = [...before, ...batch.events].slice(-20);

@@ -3,7 +3,7 @@ import shared from '@eventstore/db-client/generated/shared_pb.js';
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
-import type { Batch, SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { type LastingCall, openLastingCall } from './lasting-call.ts';
 import { decodeReadAnswer, type ReadAnswer } from './read-messages.ts';
 import { METADATA_OF, toForeignEvent, toStoredEvent } from './records.ts';
@@ -40,7 +40,7 @@ export interface Feed {
    * Resolves with the next batch, or with null after a drop or an abort. Rejects with the error
    * that failed the feed.
    */
-  next(): Promise<Batch | null>;
+  next(): Promise<EventBatch | null>;
   close(): void;
 }
 
@@ -99,7 +99,7 @@ export function openFeed(
     if (checkpoint === null || checkpoint < reached) checkpoint = reached;
   }
 
-  function takeBatch(): Batch | null {
+  function takeBatch(): EventBatch | null {
     const events: StoredEvent[] = [];
     let taken = 0;
     for (; taken < buffer.length && events.length < batchSize; taken++) {

@@ -10,7 +10,7 @@ import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import {
   type AppendLimit,
   type AppendResult,
-  type Batch,
+  type EventBatch,
   type EventStore,
   EventStoreUnavailable,
   type ExpectedRevision,
@@ -176,7 +176,7 @@ export function createEventStoreDb({
   }
 
   /** Notes the events that a subscription yields. */
-  async function* noting(batches: AsyncGenerator<Batch>): AsyncGenerator<Batch> {
+  async function* noting(batches: AsyncGenerator<EventBatch>): AsyncGenerator<EventBatch> {
     for await (const batch of batches) {
       for (const { stream, revision, isForeign } of batch.events)
         if (!isForeign) seen.note(stream, revision);

@@ -1,6 +1,6 @@
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
-import type { Batch, SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { BATCH_SIZE, type Feed } from './feed.ts';
 
 /*
@@ -58,7 +58,7 @@ export function createSharedFeed(open: (options: SubscribeOptions) => Promise<Fe
 
 function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bigint) {
   const stop = new AbortController();
-  const followers = new Set<{ notice(batch: Batch): void }>();
+  const followers = new Set<{ notice(batch: EventBatch): void }>();
   const events: StoredEvent[] = [];
   /** Counts the events that the window has dropped. */
   let dropped = 0;
@@ -67,7 +67,7 @@ function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bi
   let position = from;
   let caughtUp = false;
 
-  function add(batch: Batch): void {
+  function add(batch: EventBatch): void {
     events.push(...batch.events);
     ({ position, caughtUp } = batch);
     if (events.length > 2 * KEPT_EVENTS) {
@@ -107,16 +107,16 @@ function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bi
     /** Number of the next event to look at, in the count of all events of the window. */
     let place = 0;
     let seen = after;
-    let given: Omit<Batch, 'events'> = { position: after, caughtUp: true };
+    let given: Omit<EventBatch, 'events'> = { position: after, caughtUp: true };
     const follower = {
-      notice(batch: Batch): void {
+      notice(batch: EventBatch): void {
         if ((batch.caughtUp && !given.caughtUp) || batch.events.some(isOurs)) wakeUp.wake();
       },
     };
     followers.add(follower);
     for (const each of [signal, stop.signal]) each.addEventListener('abort', wakeUp.wake);
 
-    function take(): Batch {
+    function take(): EventBatch {
       const taken: StoredEvent[] = [];
       let next = Math.max(place - dropped, 0);
       for (; next < events.length && taken.length < batchSize; next++) {

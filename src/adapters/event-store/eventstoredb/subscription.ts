@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventStoreDBClient } from '@eventstore/db-client';
-import type { Batch, SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import type { CallLimits } from './call-limits.ts';
 import type { Connection } from './connection.ts';
 import { giveUp, isTransient } from './errors.ts';
@@ -87,7 +87,9 @@ export function createSubscriptions(
       .catch(() => false);
   }
 
-  return async function* subscribe(options: SubscribeOptions): AsyncGenerator<Batch, void, void> {
+  return async function* subscribe(
+    options: SubscribeOptions,
+  ): AsyncGenerator<EventBatch, void, void> {
     const { signal, streams = [''] } = options;
     let { from } = options;
     let failures = 0;

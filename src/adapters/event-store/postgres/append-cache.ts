@@ -1,6 +1,6 @@
 import { createWakeUp, type WakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
-import type { Batch } from '../port.ts';
+import type { EventBatch } from '../port.ts';
 
 /** Greater than any position: the log may hold events that the cache does not know. */
 const UNKNOWN = 2n ** 63n;
@@ -25,12 +25,12 @@ export interface AppendCache {
    */
   announce(kinds: string[] | null, position: bigint | null): void;
   /** Returns the first events that were added and not taken yet, at most `limit`. */
-  take(limit: number): Batch;
+  take(limit: number): EventBatch;
   /**
    * Reads the events after `from`, up to which everything was delivered. After an error, the cache
    * stays behind.
    */
-  read(from: bigint, read: (from: bigint) => Promise<Batch>): Promise<Batch>;
+  read(from: bigint, read: (from: bigint) => Promise<EventBatch>): Promise<EventBatch>;
 }
 
 export interface AppendCacheOptions {

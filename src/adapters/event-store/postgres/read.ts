@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../../domain/events/event.ts';
 import { HASH_BYTES } from '../../../domain/proof/hash.ts';
 import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
-import type { Batch, SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { type EventPlace, SEPARATOR, type StoredRow, toAnyEvent, withContent } from './rows.ts';
 
 /** The names of streams of the log itself begin so, after the prefix. */
@@ -51,7 +51,7 @@ interface Wanted {
 }
 
 /** Returns the events after a position, and the head of the log in the same snapshot. */
-export async function readAfter(sql: Sql, prefix: string, wanted: Wanted): Promise<Batch> {
+export async function readAfter(sql: Sql, prefix: string, wanted: Wanted): Promise<EventBatch> {
   if (wanted.only === 'leaves') return readLeaves(sql, prefix, wanted);
   return readRange(sql, prefix, wanted, wanted.from + LOOKED_THROUGH);
 }
@@ -60,7 +60,7 @@ export async function readAfter(sql: Sql, prefix: string, wanted: Wanted): Promi
  * Reads two ranges of positions at once: Postgres hashes the leaves, and one connection keeps only
  * one core busy.
  */
-async function readLeaves(sql: Sql, prefix: string, wanted: Wanted): Promise<Batch> {
+async function readLeaves(sql: Sql, prefix: string, wanted: Wanted): Promise<EventBatch> {
   // A range has no more events than positions.
   const half = BigInt(Math.ceil(wanted.limit / 2));
   const middle = wanted.from + half;
@@ -78,7 +78,12 @@ async function readLeaves(sql: Sql, prefix: string, wanted: Wanted): Promise<Bat
 }
 
 /** Returns the events after `from` up to `to` (inclusive), at most `limit`. */
-async function readRange(sql: Sql, prefix: string, wanted: Wanted, to: bigint): Promise<Batch> {
+async function readRange(
+  sql: Sql,
+  prefix: string,
+  wanted: Wanted,
+  to: bigint,
+): Promise<EventBatch> {
   const { from, limit, names, only } = wanted;
   const events = sql`
     select position, stream, revision, id, type, schema_version, data, metadata from log.events

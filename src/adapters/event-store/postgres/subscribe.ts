@@ -15,7 +15,7 @@
 import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { Sql } from '../../postgres/connect.ts';
 import { listen } from '../../postgres/listen.ts';
-import type { Batch, SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { type AppendCache, createAppendCache } from './append-cache.ts';
 import { readAfter } from './read.ts';
 import { ignoreUnavailable } from './retry.ts';
@@ -31,7 +31,7 @@ const ROOM = 5_000;
 
 export interface Subscriptions {
   /** As in `EventStore`. */
-  subscribe(options: SubscribeOptions): AsyncGenerator<Batch>;
+  subscribe(options: SubscribeOptions): AsyncGenerator<EventBatch>;
   /**
    * Runs an append. Announcements that arrive meanwhile wait until it ends: most of them announce
    * its own events.
@@ -65,7 +65,7 @@ export function createSubscriptions(
     batchSize = 1_000,
     streams = [''],
     only,
-  }: SubscribeOptions): AsyncGenerator<Batch> {
+  }: SubscribeOptions): AsyncGenerator<EventBatch> {
     const names = streams.map((stream) => prefix + stream);
     let position = from ?? 0n;
     let reportedCaughtUp = false;

@@ -1,4 +1,4 @@
-import type { AzureSettings } from '../../../domain/protocols/azure.ts';
+import type { AzureCredentials, AzureSettings } from '../../../domain/protocols/azure.ts';
 import { abortError } from '../abort.ts';
 import { createFolderEntries } from '../folder-entries.ts';
 import { probe } from '../http/probe.ts';
@@ -10,7 +10,7 @@ import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
 import { openSource } from './source.ts';
-import { type AzureCredentials, containerUrl, createStore, type Store } from './store.ts';
+import { containerUrl, createStore, type Store } from './store.ts';
 
 export interface AzureEndpointOptions {
   settings: AzureSettings;

@@ -6,8 +6,7 @@ import {
   newPipeline,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob';
-import type { AzureSettings } from '../../../domain/protocols/azure.ts';
-import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
+import type { AzureCredentials, AzureSettings } from '../../../domain/protocols/azure.ts';
 import { createHttp } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
@@ -16,11 +15,6 @@ import { MTIME_KEY, toRfc3339, type UnixTime } from '../modification-time.ts';
 import type { ContentHeaders, OpenDestination } from '../port.ts';
 import { isRefused } from './errors.ts';
 import { createSdkClient } from './http.ts';
-
-export type AzureCredentials = Extract<
-  EndpointCredentials,
-  { account_key: string } | { sas_token: string }
->;
 
 export interface StoreOptions {
   settings: AzureSettings;

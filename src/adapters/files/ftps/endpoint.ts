@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
+import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
 import { openDestination } from './destination.ts';
@@ -7,7 +7,7 @@ import { dispose } from './dispose.ts';
 import { list } from './listing.ts';
 import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
-import { type FtpsCredentials, openConnection, presentedCertificate } from './sign-in.ts';
+import { openConnection, presentedCertificate } from './sign-in.ts';
 import { openSource } from './source.ts';
 import { type FtpsTimeouts, TIMEOUTS } from './timeouts.ts';
 

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { Client, type FTPContext, type FTPResponse } from 'basic-ftp';
-import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
+import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { AUTHENTICATION_FAILED } from '../../../domain/transfers/errors.ts';
 import { abortable, abortError } from '../abort.ts';
 import { FileError, type FileStep, type Peer } from '../port.ts';
@@ -10,10 +10,6 @@ import { connected } from './connected.ts';
 import { type Connection, connectionOn } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
-
-export interface FtpsCredentials {
-  password: string;
-}
 
 export interface Target {
   settings: FtpsSettings;

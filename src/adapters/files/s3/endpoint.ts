@@ -1,5 +1,5 @@
 import { DeleteObjectCommand, paginateListObjectsV2 } from '@aws-sdk/client-s3';
-import type { S3Settings } from '../../../domain/protocols/s3.ts';
+import type { S3Credentials, S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
 import { createFolderEntries } from '../folder-entries.ts';
 import { OtherService } from '../http/other-service.ts';
@@ -12,7 +12,7 @@ import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { PART_LIMITS, type PartLimits } from './limits.ts';
 import { openSource } from './source.ts';
-import { createStore, type S3Credentials, type Store } from './store.ts';
+import { createStore, type Store } from './store.ts';
 import { createUploads, removeLeftovers } from './uploads.ts';
 
 export interface S3EndpointOptions {

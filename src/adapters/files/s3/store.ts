@@ -6,8 +6,7 @@ import {
   S3Client,
   type S3ClientConfig,
 } from '@aws-sdk/client-s3';
-import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
-import type { S3Settings } from '../../../domain/protocols/s3.ts';
+import type { S3Credentials, S3Settings } from '../../../domain/protocols/s3.ts';
 import { createHttp, type SdkRequest, type SdkResponse, type SendOptions } from '../http/http.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
@@ -19,8 +18,6 @@ import {
   type ObjectAnswer,
   type ObjectCommand,
 } from './first-try.ts';
-
-export type S3Credentials = Extract<EndpointCredentials, { secret_access_key: string }>;
 
 export interface StoreOptions {
   settings: S3Settings;

@@ -5,8 +5,7 @@ import {
   distrust,
   hostKeysOf,
 } from '../../../domain/protocols/host-keys.ts';
-import type { EndpointCredentials } from '../../../domain/protocols/index.ts';
-import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
+import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
@@ -17,11 +16,6 @@ import { openReceivingRoute, openRoute, type Route, type Routing } from './route
 import { type Connection, type Session, watchSession } from './session.ts';
 import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
 import type { SftpTimeouts } from './timeouts.ts';
-
-export type SftpCredentials = Extract<
-  EndpointCredentials,
-  { password: string } | { private_key: string }
->;
 
 export interface Target {
   settings: SftpSettings;

@@ -4,9 +4,9 @@ import {
   hostKeysOf,
   MAX_HOST_KEYS,
 } from '../../../domain/protocols/host-keys.ts';
-import type { SftpSettings } from '../../../domain/protocols/sftp.ts';
+import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
-import { openConnection, presentedHostKey, type SftpCredentials } from './connection.ts';
+import { openConnection, presentedHostKey } from './connection.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError } from './errors.ts';

@@ -1,5 +1,5 @@
 import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
-import type { Outcome } from '../../../adapters/webhooks/send.ts';
+import type { SendOutcome } from '../../../adapters/webhooks/send.ts';
 import { newId } from '../../../domain/ids.ts';
 import type { Capacity } from '../concurrency-limits.ts';
 
@@ -67,7 +67,7 @@ export interface Attempt {
   claim: Pick<Claim, 'id' | 'claim_id'>;
   /** When the attempt began, ISO 8601. */
   at: string;
-  outcome: Outcome;
+  outcome: SendOutcome;
   next: { status: 'delivered' | 'failed' } | { status: 'pending'; dueAt: string };
 }
 

@@ -24,7 +24,7 @@ export interface Search {
 }
 
 /** A part of a segment, which one statement reads. */
-export interface Part {
+export interface SegmentPart {
   segment: number;
   starts: string;
   ends: string;
@@ -58,7 +58,7 @@ export function wordsOf({ q, destination = '' }: Search['filter']): string[] {
 export async function passesOthers(
   tx: Transaction,
   { accountId, filter }: Search,
-  parts: Part[],
+  parts: SegmentPart[],
 ): Promise<Record<'few' | 'ofFew' | 'ofMany', Fragment>> {
   const { status, errorCode, destination, retryOf, retried, batchId } = filter;
   const none = { few: tx`select`, ofFew: tx``, ofMany: tx`true` };
@@ -83,10 +83,10 @@ export async function passesOthers(
       };
 }
 
-function earliest(parts: Part[]): string {
+function earliest(parts: SegmentPart[]): string {
   return parts.reduce((a, b) => (a.starts < b.starts ? a : b)).starts;
 }
 
-function latest(parts: Part[]): string {
+function latest(parts: SegmentPart[]): string {
   return parts.reduce((a, b) => (a.ends > b.ends ? a : b)).ends;
 }

@@ -10,7 +10,7 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
 import { inOrder, isAfter, type ListPlace, passes, timesOf } from '../filter.ts';
-import { FEW, hasAllWords, type Part, passesOthers, type Search } from './conditions.ts';
+import { FEW, hasAllWords, passesOthers, type Search, type SegmentPart } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';
 
@@ -109,7 +109,7 @@ async function searchSegments(
   const lists = await findLists(tx, search, found);
   const readable = lists.length > 0 || search.thorough ? found.length : READ_WITHOUT_INDEX;
   const segments = found.slice(0, readable);
-  let parts: Part[] = [];
+  let parts: SegmentPart[] = [];
   let places: ListPlace[] = [];
   let total = 0;
   const segmentsAtOnce = createPace(1, SEGMENTS_AT_ONCE, COUNTED_AT_ONCE.segments);
@@ -162,7 +162,7 @@ function createPace(first: number, most: number, mostInTime: number) {
 /**
  * Removes the first parts, with so many texts or one more part. A part without an index is alone.
  */
-function take(parts: Part[], texts: number): Part[] {
+function take(parts: SegmentPart[], texts: number): SegmentPart[] {
   let taken = 0;
   let read = 0;
   while (taken < parts.length && read < texts) {
@@ -178,7 +178,7 @@ function take(parts: Part[], texts: number): Part[] {
 async function searchParts(
   tx: Transaction,
   search: Search,
-  parts: Part[],
+  parts: SegmentPart[],
   { rows, count }: { rows: number; count: number },
 ): Promise<{ places: ListPlace[]; total: number }> {
   const { accountId, filter, order, after = null } = search;
@@ -209,7 +209,7 @@ async function searchParts(
 }
 
 /** Returns the rows of some parts: one part without an index, or parts with numbers. */
-function textsOf(tx: Transaction, parts: Part[]): Fragment {
+function textsOf(tx: Transaction, parts: SegmentPart[]): Fragment {
   const ranges = parts.flatMap(({ segment, numbers }) => rangesOf(segment, numbers ?? []));
   if (ranges.length === 0)
     return tx`(select * from read.transfer_search where segment = ${parts[0]?.segment ?? 0})`;
@@ -238,7 +238,7 @@ function rangesOf(segment: number, numbers: number[]) {
 /** Returns true if there is a place, and it comes before everything of the next part, if any. */
 function isBefore(
   place: ListPlace | undefined,
-  next: Pick<Part, 'starts' | 'ends'> | undefined,
+  next: Pick<SegmentPart, 'starts' | 'ends'> | undefined,
   order: SortOrder,
 ): boolean {
   if (place === undefined || next === undefined) return place !== undefined;

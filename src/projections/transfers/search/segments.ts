@@ -4,7 +4,7 @@
  */
 import type { Transaction } from '../../../adapters/postgres/connect.ts';
 import { instantOf, timesOf } from '../filter.ts';
-import { type Part, type Search, wordsOf } from './conditions.ts';
+import { type Search, type SegmentPart, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 
 /** A segment with more than twice as many candidates is read in parts of so many. */
@@ -81,9 +81,9 @@ export async function findParts(
   search: Search,
   segments: Segment[],
   lists: number[],
-): Promise<Part[]> {
+): Promise<SegmentPart[]> {
   const indexed = lists.length === 0 ? [] : segments.filter(({ texts }) => texts !== null);
-  const parts: Part[] = segments
+  const parts: SegmentPart[] = segments
     .filter((segment) => !indexed.includes(segment))
     .map(({ segment, starts, ends }) => ({ segment, starts, ends, numbers: null }));
   const rows =
@@ -110,7 +110,7 @@ export async function findParts(
  * Splits parts with many candidates by their times. So a search of a common word, or of some days,
  * reads few of them.
  */
-async function splitParts(tx: Transaction, parts: Part[]): Promise<Part[]> {
+async function splitParts(tx: Transaction, parts: SegmentPart[]): Promise<SegmentPart[]> {
   const bounds = parts.flatMap(({ segment, numbers }) =>
     numbers === null || numbers.length <= 2 * PART
       ? []
@@ -143,7 +143,7 @@ async function splitParts(tx: Transaction, parts: Part[]): Promise<Part[]> {
 }
 
 /** Returns those whose times the search may show, in its order. */
-function inOrderOf<Times extends Pick<Part, 'starts' | 'ends'>>(
+function inOrderOf<Times extends Pick<SegmentPart, 'starts' | 'ends'>>(
   { filter, order, after }: Search,
   times: Times[],
 ): Times[] {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Batch } from '../../../../src/adapters/event-store/port.ts';
+import type { EventBatch } from '../../../../src/adapters/event-store/port.ts';
 import {
   type AppendCache,
   createAppendCache,
@@ -14,7 +14,7 @@ const at = (position: bigint, stream = 'transfer-1'): StoredEvent => ({
   revision: 0,
   position,
 });
-const positions = ({ events }: Batch) => events.map(({ position }) => Number(position));
+const positions = ({ events }: EventBatch) => events.map(({ position }) => Number(position));
 const tailFrom = (from: bigint, room = 10) =>
   createAppendCache({ streams: ['transfer-'], names: ['p_transfer-'], from, room });
 
