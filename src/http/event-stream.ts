@@ -1,4 +1,5 @@
-import { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { DomainError } from '../domain/errors.ts';
@@ -6,8 +7,8 @@ import { clientOf } from './auth/client.ts';
 import { stillValid } from './auth/still-valid.ts';
 
 /**
- * The stream sends something at least this often, so that proxies keep the connection. It also
- * checks the client's access about this often.
+ * The stream sends a comment this often, so that proxies keep the connection. It also checks the
+ * client's access about this often.
  */
 const HEARTBEAT_MS = 15_000;
 /**
@@ -31,7 +32,7 @@ export interface EventStreamDeps {
   heartbeatMs?: number | undefined;
 }
 
-/** Null is a heartbeat: nothing happened for a while. */
+/** Null if nothing happened for a while. The client's access is checked then too. */
 export type ServerEvent = { event: string; data: unknown } | null;
 
 /**
@@ -50,12 +51,10 @@ export async function sendEvents(
   count(deps, request, reply);
   reply.raw.once('close', () => left.abort());
   const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
-  const first = await events.next();
-  if (first.done) throw new Error('A stream of events has no first event');
+  const first = (await events.next()).value;
+  if (!first) throw new Error('A stream of events has no first event');
   const hasAccess = () => stillValid(sql, clientOf(request));
-  const body = Readable.from(frames(first.value, events, hasAccess, heartbeatMs), {
-    objectMode: false,
-  });
+  const body = withHeartbeats(frames(first, events, hasAccess, heartbeatMs), heartbeatMs);
   return reply
     .header('x-accel-buffering', 'no')
     .type('text/event-stream; charset=utf-8')
@@ -87,8 +86,18 @@ function count(
   });
 }
 
+/** Returns the frames and a comment every `everyMs`, also while they wait for a silent Postgres. */
+function withHeartbeats(frames: AsyncGenerator<string>, everyMs: number): Readable {
+  const body = new PassThrough();
+  const heartbeat = setInterval(() => body.writableEnded || body.write(': heartbeat\n\n'), everyMs);
+  body.once('close', () => clearInterval(heartbeat));
+  // An error breaks the body too.
+  pipeline(frames, body).catch(() => undefined);
+  return body;
+}
+
 async function* frames(
-  first: ServerEvent,
+  first: NonNullable<ServerEvent>,
   events: AsyncGenerator<ServerEvent>,
   hasAccess: () => Promise<boolean>,
   everyMs: number,
@@ -100,12 +109,10 @@ async function* frames(
       if (!(await hasAccess())) return;
       checkedAt = performance.now();
     }
-    yield frame(event);
+    if (event !== null) yield frame(event);
   }
 }
 
-function frame(event: ServerEvent): string {
-  return event === null
-    ? ': nothing new\n\n'
-    : `event: ${event.event}\ndata: ${JSON.stringify(event.data)}\n\n`;
+function frame({ event, data }: NonNullable<ServerEvent>): string {
+  return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }

@@ -4,6 +4,7 @@ import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { beforeCalls, type Call } from '../support/event-store/before-calls.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
+import { whileTableLocked } from '../support/postgres/row-locks.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { until } from '../support/service/transfers.ts';
 
@@ -147,22 +148,9 @@ describeWithPostgres('the time limit of a request', () => {
     });
     afterAll(() => api?.close());
 
-    /** Admissions go on: a lock of a table stands for a server that is silent from there on. */
-    async function whileLocked<T>(table: string, work: () => Promise<T>): Promise<T> {
-      const locked = Promise.withResolvers<void>();
-      const done = Promise.withResolvers<void>();
-      const { sql } = api.installation;
-      const locking = sql.begin(async (transaction) => {
-        await transaction`lock table ${transaction(table)} in access exclusive mode`;
-        locked.resolve();
-        await done.promise;
-      });
-      await locked.promise;
-      const result = await work();
-      done.resolve();
-      await locking;
-      return result;
-    }
+    /** Admissions go on: a locked table stands for a server that is silent from there on. */
+    const whileLocked = <T>(table: string, work: () => Promise<T>) =>
+      whileTableLocked(api.installation.sql, table, work);
 
     test('ends a read whose admission passed', async () => {
       const { body } = await api.ask('POST', '/v1/transfers', { json: TRANSFER });

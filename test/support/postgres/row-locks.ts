@@ -43,3 +43,17 @@ export async function holdRows(
     },
   };
 }
+
+/** Runs work while each statement that needs this table gets no answer. */
+export async function whileTableLocked<T>(
+  sql: Sql,
+  table: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const lock = await holdRows(sql, (tx) => tx`lock table ${tx(table)} in access exclusive mode`);
+  try {
+    return await work();
+  } finally {
+    await lock.release();
+  }
+}

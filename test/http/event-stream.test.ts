@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { startApi, type TestApi } from '../support/http/api.ts';
+import { follow } from '../support/http/server-events.ts';
+import { whileTableLocked } from '../support/postgres/row-locks.ts';
+import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { until } from '../support/service/transfers.ts';
+
+const TRANSFER = { source_uri: 's3://archive/a', destination_uri: 's3://archive/b' };
+
+describeWithPostgres('the heartbeat of an event stream', () => {
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi({ heartbeatMs: 200 });
+  });
+  afterAll(() => api?.close());
+
+  test.each([
+    ['transfers', 'access of its client', 'read.keys'],
+    ['transfers', 'transfers', 'read.transfers'],
+    ['projections', 'access of its client', 'read.keys'],
+    ['projections', 'projections', 'work.checkpoints'],
+  ])('of %s goes on while a read of the %s gets no answer', async (subject, _, table) => {
+    const { key } = await api.createKey(['admin']);
+    const stream = await follow<unknown>(`${api.url}/v1/${subject}/live`, key);
+    onTestFinished(() => stream.leave());
+    await until('it began', () => stream.events.length > 0);
+    await whileTableLocked(api.installation.sql, table, async () => {
+      // The first ones may have left before the read.
+      const before = stream.comments.length;
+      await until('heartbeats', () => stream.comments.length > before + 5, 20);
+    });
+    const before = stream.events.length;
+    expect(await api.ask('POST', '/v1/transfers', { json: TRANSFER })).toMatchObject({
+      status: 201,
+    });
+    await until('it goes on', () => stream.events.length > before);
+  });
+});
