@@ -91,6 +91,8 @@ export interface OpenOptions {
    * new one would be consistent, and an interrupted restore could not be repeated.
    */
   opensChangedLog?: boolean;
+  /** Called with the URL of Postgres before the first statement. */
+  onPostgres?(url: string): void;
 }
 
 /**
@@ -102,7 +104,7 @@ export interface OpenOptions {
 export async function openInstallation(
   config: Config,
   logger: Logger,
-  { opensChangedLog = false }: OpenOptions = {},
+  { opensChangedLog = false, onPostgres }: OpenOptions = {},
 ): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -112,6 +114,7 @@ export async function openInstallation(
   try {
     if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
+    onPostgres?.(url);
     const sql = connect(url, { max: 20, settings: INDEXED });
     const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
     const patient = connect(url, {

@@ -70,8 +70,7 @@ export function addVerifyCommand(audit: Command): void {
             await store.close();
           }
         },
-        terminal().env,
-        { opensChangedLog: true },
+        { opensChangedLog: true, runsLong: true },
       );
     });
 }

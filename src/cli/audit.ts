@@ -32,7 +32,7 @@ export function addAuditCommands(program: Command): void {
     )
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
-      withInstallation((installation) => list(installation, options)),
+      withInstallation((installation) => list(installation, options), { runsLong: options.csv }),
     );
 
   audit
@@ -41,8 +41,9 @@ export function addAuditCommands(program: Command): void {
     .option('--from <position>', 'only events after this position')
     .option('--stream <name>', 'only events of this stream, such as transfer-txr_...')
     .action((options: ExportOptions) =>
-      withInstallation((installation) => exportLog(installation, options), terminal().env, {
+      withInstallation((installation) => exportLog(installation, options), {
         opensChangedLog: true,
+        runsLong: true,
       }),
     );
 

@@ -70,7 +70,9 @@ export function addBatchCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((source: string | undefined, destination: string | undefined, options: CreateOptions) =>
-      withInstallation((installation) => create(installation, source, destination, options)),
+      withInstallation((installation) => create(installation, source, destination, options), {
+        runsLong: options.watch,
+      }),
     );
 
   batches
@@ -81,10 +83,12 @@ export function addBatchCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((id: string, options: WatchOptions) =>
-      withInstallation((installation) =>
-        options.watch
-          ? watchBatch(installation, id, options)
-          : showBatch(installation, id, options),
+      withInstallation(
+        (installation) =>
+          options.watch
+            ? watchBatch(installation, id, options)
+            : showBatch(installation, id, options),
+        { runsLong: options.watch },
       ),
     );
 
@@ -114,12 +118,22 @@ export function addBatchCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((id: string, options: WatchOptions) =>
-      withInstallation(async (installation) => {
-        const reserved = reserveBatch();
-        const cause = operator();
-        const created = await retryBatch(installation, options.account, id, cause, reserved, false);
-        await printCreated(installation, created.state, options);
-      }),
+      withInstallation(
+        async (installation) => {
+          const reserved = reserveBatch();
+          const cause = operator();
+          const created = await retryBatch(
+            installation,
+            options.account,
+            id,
+            cause,
+            reserved,
+            false,
+          );
+          await printCreated(installation, created.state, options);
+        },
+        { runsLong: options.watch },
+      ),
     );
 }
 

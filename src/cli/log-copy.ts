@@ -23,37 +23,40 @@ export function addLogCopyCommand(log: Command): void {
     .option('--switch', 'let the tables follow the copy; stop all processes first')
     .option('--json', 'one JSON document')
     .action(({ to, switch: follow, json }: { to: string; switch?: boolean; json?: boolean }) =>
-      withInstallation(async (installation) => {
-        const copy = await openOther(installation, to);
-        // Before the locks: nothing may be appended to the log while the tables change over.
-        const data = { export: 'log', parameters: { to: withoutSecrets(to) } } as const;
-        await recordAccess(installation, { type: 'access.exported', data }, null);
-        const bar = json ? null : createProgressBar();
-        const started = performance.now();
-        const run = () =>
-          copyLog(installation.store, copy, (read, share) => {
-            const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
-            bar?.show(share, `${read} events  ${Math.round(read / seconds)} events/s`);
-          }).finally(() => bar?.clear());
-        const wait = (ms: number) => {
-          note(`Waiting ${Math.ceil(ms / 1_000)} s for appends that are still under way`);
-          return sleep(ms);
-        };
-        const copied = await (follow ? followCopy(installation, copy, run, wait) : run()).finally(
-          () => copy.close(),
-        );
-        const { events, appended, root } = copied;
-        const root_hash = Buffer.from(root).toString('hex');
-        if (json) return printJson({ events, appended, root_hash, switched: follow ?? false });
-        await print(
-          `${events} events are in both logs, ${appended} of them copied now\n` +
-            `Both trees have the root ${root_hash}`,
-        );
-        if (follow)
-          note(
-            `Now start all processes ${to === EMBEDDED ? 'without' : 'with this'} EVENTSTORE_URL`,
+      withInstallation(
+        async (installation) => {
+          const copy = await openOther(installation, to);
+          // Before the locks: nothing may be appended to the log while the tables change over.
+          const data = { export: 'log', parameters: { to: withoutSecrets(to) } } as const;
+          await recordAccess(installation, { type: 'access.exported', data }, null);
+          const bar = json ? null : createProgressBar();
+          const started = performance.now();
+          const run = () =>
+            copyLog(installation.store, copy, (read, share) => {
+              const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
+              bar?.show(share, `${read} events  ${Math.round(read / seconds)} events/s`);
+            }).finally(() => bar?.clear());
+          const wait = (ms: number) => {
+            note(`Waiting ${Math.ceil(ms / 1_000)} s for appends that are still under way`);
+            return sleep(ms);
+          };
+          const copied = await (follow ? followCopy(installation, copy, run, wait) : run()).finally(
+            () => copy.close(),
           );
-      }, settingsOfLog()),
+          const { events, appended, root } = copied;
+          const root_hash = Buffer.from(root).toString('hex');
+          if (json) return printJson({ events, appended, root_hash, switched: follow ?? false });
+          await print(
+            `${events} events are in both logs, ${appended} of them copied now\n` +
+              `Both trees have the root ${root_hash}`,
+          );
+          if (follow)
+            note(
+              `Now start all processes ${to === EMBEDDED ? 'without' : 'with this'} EVENTSTORE_URL`,
+            );
+        },
+        { runsLong: true, env: settingsOfLog() },
+      ),
     );
 }
 

@@ -8,7 +8,9 @@ export function addMigrateCommand(program: Command): void {
     .description('migrate the tables in Postgres to this version; `serve` does so too')
     .option('--json', 'one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
-      const versions = await withInstallation(async ({ otherVersions }) => [...otherVersions]);
+      const versions = await withInstallation(async ({ otherVersions }) => [...otherVersions], {
+        runsLong: true,
+      });
       const outdated = versions.flatMap(([name, madeBy]) => (madeBy === 'older' ? [name] : []));
       if (json) return printJson({ outdated });
       await print('The tables are up to date');

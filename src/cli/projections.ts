@@ -42,21 +42,24 @@ export function addProjectionCommands(program: Command): void {
     )
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | 'dispatch' | 'outbox', { json }: Json) =>
-      withInstallation(async (installation) => {
-        if (name === 'dispatch') return rebuildJobs(installation, json);
-        if (name === 'outbox') return skipToEnd(installation, json);
-        const { events, differences, details } = await withProgress(name, json, (onProgress) =>
-          rebuildProjection({ ...installation, sql: installation.patient }, name, onProgress),
-        );
-        if (json)
-          return printJson({ projection: name, rebuilt: true, events, differences, details });
-        await print(`${name} is rebuilt from ${events} events`);
-        if (details.length > 0)
-          await print(
-            'The old tables differed from the log:\n' +
-              details.map((line) => `  ${line}`).join('\n'),
+      withInstallation(
+        async (installation) => {
+          if (name === 'dispatch') return rebuildJobs(installation, json);
+          if (name === 'outbox') return skipToEnd(installation, json);
+          const { events, differences, details } = await withProgress(name, json, (onProgress) =>
+            rebuildProjection({ ...installation, sql: installation.patient }, name, onProgress),
           );
-      }),
+          if (json)
+            return printJson({ projection: name, rebuilt: true, events, differences, details });
+          await print(`${name} is rebuilt from ${events} events`);
+          if (details.length > 0)
+            await print(
+              'The old tables differed from the log:\n' +
+                details.map((line) => `  ${line}`).join('\n'),
+            );
+        },
+        { runsLong: true },
+      ),
     );
 
   projections
@@ -65,10 +68,13 @@ export function addProjectionCommands(program: Command): void {
     .addArgument(new Argument('[name]').choices(NAMES))
     .option('--json', 'JSON lines: progress, then the result')
     .action((name: ProjectionName | undefined, { json }: Json) =>
-      withInstallation(async (installation) => {
-        failUntilVerdict();
-        await verify(installation, name ? [name] : NAMES, json);
-      }),
+      withInstallation(
+        async (installation) => {
+          failUntilVerdict();
+          await verify(installation, name ? [name] : NAMES, json);
+        },
+        { runsLong: true },
+      ),
     );
 }
 

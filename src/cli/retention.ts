@@ -46,7 +46,9 @@ export function addRetentionCommands(program: Command): void {
     .option('--account <account>', 'only the transfers of this account', accountName)
     .option('--dry-run', 'only count them')
     .option('--json', 'one JSON document')
-    .action((options: Options) => withInstallation((installation) => run(installation, options)));
+    .action((options: Options) =>
+      withInstallation((installation) => run(installation, options), { runsLong: true }),
+    );
 }
 
 async function run(

@@ -44,12 +44,15 @@ export function addTransferChanges(transfers: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((id: string, options: RetryOptions) =>
-      withInstallation(async (installation) => {
-        const { commands } = installation;
-        const created = await retryTransfer(commands, options.account, id, operator());
-        const answer = (state: Transfer) => ({ ...toCreated(state), retry_of: id });
-        await printCreated(installation, created, answer, options);
-      }),
+      withInstallation(
+        async (installation) => {
+          const { commands } = installation;
+          const created = await retryTransfer(commands, options.account, id, operator());
+          const answer = (state: Transfer) => ({ ...toCreated(state), retry_of: id });
+          await printCreated(installation, created, answer, options);
+        },
+        { runsLong: options.watch },
+      ),
     );
 
   transfers

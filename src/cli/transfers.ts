@@ -75,7 +75,9 @@ export function addTransferCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
     .action((source: string, destination: string, options: CreateOptions) =>
-      withInstallation((installation) => create(installation, source, destination, options)),
+      withInstallation((installation) => create(installation, source, destination, options), {
+        runsLong: options.watch,
+      }),
     );
 
   withPage(withFilters(transfers.command('list').description('list transfers, newest first')))
@@ -86,7 +88,7 @@ export function addTransferCommands(program: Command): void {
     )
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
-      withInstallation((installation) => list(installation, options)),
+      withInstallation((installation) => list(installation, options), { runsLong: options.csv }),
     );
 
   transfers
@@ -117,7 +119,9 @@ export function addTransferCommands(program: Command): void {
     .option(...ACCOUNT_OPTION)
     .option('--json', 'JSON lines')
     .action((id: string, { account, json }: Common) =>
-      withInstallation((installation) => watch(installation, account, id, json)),
+      withInstallation((installation) => watch(installation, account, id, json), {
+        runsLong: true,
+      }),
     );
 
   const end = (

@@ -1,9 +1,12 @@
 import { userInfo } from 'node:os';
+import { join } from 'node:path';
 import pino, { type Logger } from 'pino';
 import type { Cause } from '../../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../../config.ts';
+import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Installation, type OpenOptions, openInstallation } from '../../installation.ts';
+import { PostgresSilent, unlessSilent } from './silent-postgres.ts';
 import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
 
@@ -23,22 +26,51 @@ export function createLogger(config: Config): Logger {
   );
 }
 
+/** As long as a request of the API waits for the stores. */
+const SILENT_MS = 15_000;
+/** A command that takes minutes outlasts a short outage, as its statements do. */
+const LONG_SILENT_MS = 60_000;
+
+export interface SessionOptions extends Pick<OpenOptions, 'opensChangedLog'> {
+  /** True for a command that follows something, or reads much: it may take minutes. */
+  runsLong?: boolean | undefined;
+  /** The settings; those of the terminal by default. */
+  env?: NodeJS.ProcessEnv;
+}
+
 /**
- * Runs an operator's command on the installation of the settings in `env`, and closes the
- * installation afterwards.
+ * Runs an operator's command on the installation of the settings, and closes the installation
+ * afterwards. Throws `unavailable` if Postgres falls silent meanwhile.
  */
 export async function withInstallation<T>(
   work: (installation: Installation) => Promise<T>,
-  env = terminal().env,
-  options: OpenOptions = {},
+  { runsLong = false, env, ...options }: SessionOptions = {},
 ): Promise<T> {
   const config = readConfig('error', env);
-  const installation = await openInstallation(config, createLogger(config), options);
-  try {
-    return await work(installation);
-  } finally {
-    await installation.close();
-  }
+  const logger = createLogger(config);
+  const silentMs = runsLong ? LONG_SILENT_MS : SILENT_MS;
+  return unlessSilent(silentMs, async (onPostgres) => {
+    const installation = await openInstallation(config, logger, { ...options, onPostgres });
+    try {
+      return await work(installation);
+    } finally {
+      await installation.close();
+    }
+  }).catch((error: unknown) => {
+    throw error instanceof PostgresSilent ? silent(config, silentMs) : error;
+  });
+}
+
+function silent({ databaseUrl, dataDir }: Config, silentMs: number): DomainError {
+  const advice =
+    databaseUrl === null
+      ? `Its log is ${join(dataDir, 'postgres', 'log')}.`
+      : 'Check that it runs, DATABASE_URL, and the network between.';
+  return new DomainError(
+    'unavailable',
+    `Postgres has not answered for ${silentMs / 1_000} s. ${advice} If this command changes ` +
+      'something, it is unknown whether the change took effect: look before you repeat it.',
+  );
 }
 
 /** Returns the actor and a new correlation id for the events of an operator's command. */
