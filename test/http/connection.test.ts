@@ -1,4 +1,6 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -45,6 +47,34 @@ describeWithPostgres('a connection', () => {
     expect(answers).toMatchObject([
       { status: 408, body: expect.stringContaining('"request_timeout"') },
     ]);
+  });
+
+  test.each(['plain', 'encrypted'])(
+    'that is %s and silent ends without an answer, which its next request would take',
+    async (kind) => {
+      const tls = kind === 'plain' ? undefined : certificates.valid;
+      const { port } = await api.startServer({ requestTimeoutMs: 200, tls });
+      expect(await exchange({ port, caPem: tls && certificates.caPem })).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['nothing', 0],
+    ['a part of the headers', 40],
+    ['all but the end of the body', -1],
+  ])('is answered if the rest came while the service was busy, after %s', async (_what, until) => {
+    const requestTimeoutMs = 2_000;
+    const { app, port } = await api.startServer({ requestTimeoutMs });
+    const accepted = once(app.server, 'connection') as Promise<[Socket]>;
+    const client = connect(port, '127.0.0.1');
+    const [socket] = await accepted;
+    const request = post();
+    client.write(request.slice(0, until));
+    while (socket.bytesRead < request.slice(0, until).length) await sleep(1);
+    client.end(request.slice(until));
+    // Blocks the event loop until the server looks for late requests, before it reads.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, requestTimeoutMs + 1_100);
+    expect((await text(client)).match(/^HTTP.*/gm)).toEqual(['HTTP/1.1 201 Created']);
   });
 
   describe.each(['plain', 'encrypted'])('that is %s', (kind) => {

@@ -1,5 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import { type ProblemCode, problem } from '../../contract/problems.ts';
 import { newId } from '../../domain/ids.ts';
 import { PROBLEM_TYPE } from '../problems.ts';
@@ -8,9 +9,11 @@ import { networkOf } from './client-address.ts';
 /** The code of an error that stands for a CONNECT request. */
 export const CONNECT_REFUSED = 'CONNECT_REFUSED';
 
+const TOO_LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
+
 const DETAILS: Record<string, [ProblemCode, string]> = {
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers must not exceed 16 KiB in total'],
-  ERR_HTTP_REQUEST_TIMEOUT: [
+  [TOO_LATE]: [
     'request_timeout',
     'The request did not arrive in time: send headers and body at once, over a new connection',
   ],
@@ -70,6 +73,29 @@ export function createClientErrorHandler(count: CountSender): {
     setTimeout(() => socket.destroy(), LINGER_MS).unref();
   }
 
+  /**
+   * Rejects a request that did not arrive in time. Node counts also the time in which this process
+   * was busy or frozen, before it has read what came meanwhile.
+   */
+  async function rejectLate(error: Error & { code?: string }, socket: Socket): Promise<void> {
+    const connection = connectionOf(socket);
+    const before = lastWhole(connection);
+    for (let read = -1; read < socket.bytesRead; await setImmediate()) read = socket.bytesRead;
+    const now = lastWhole(connection);
+    if (now !== null && now !== before) return;
+    // A spare connection of a client, which would take this answer for that of its next request.
+    if (socket.bytesRead === 0) socket.destroy();
+    else fail(error, socket);
+  }
+
+  function fail({ code }: { code?: string }, socket: Socket): void {
+    const connection = connectionOf(socket);
+    // Every packet after the first error fails too.
+    if (connection.failed) return;
+    connection.failed = true;
+    answer(code, socket).catch(() => socket.destroy());
+  }
+
   return {
     watch(response) {
       const connection = connectionOf(response.req.socket);
@@ -79,13 +105,15 @@ export function createClientErrorHandler(count: CountSender): {
     },
     handle(error, socket) {
       if (error.code === 'ECONNRESET') return void socket.destroy();
-      const connection = connectionOf(socket);
-      // Every packet after the first error fails too.
-      if (connection.failed) return;
-      connection.failed = true;
-      answer(error.code, socket).catch(() => socket.destroy());
+      if (error.code === TOO_LATE) void rejectLate(error, socket);
+      else fail(error, socket);
     },
   };
+}
+
+/** Returns the answer to the last request, if that has arrived whole. */
+function lastWhole({ last }: Connection): ServerResponse | null {
+  return last?.req.complete ? last : null;
 }
 
 /** Resolves when a response is sent or the connection is gone. */
