@@ -53,28 +53,32 @@ await describeTransfers('a transfer during an outage of its stores', () => {
       expect(await storyOf(pair.installation, id)).toEqual(SMOOTH);
     });
 
-    test('resumes after an outage longer than its lease, and counts no lost mover', LONG, async () => {
-      const id = await begin(pair, 'lease');
-      await database.takeAway();
-      await until(
-        'the mover cuts its own connections',
-        () => pair.destination.connections === 0,
-        60,
-      );
-      await sleep(15_000);
-      await database.giveBack();
-      expect(await pair.expectArrived(id, 'lease')).toMatchObject({ facts: { retry_count: 0 } });
-      const history = await historyOf(pair.installation, id);
-      expect(await storyOf(pair.installation, id)).toEqual([
-        'created',
-        'queued: admitted',
-        'in_progress',
-        'queued: mover_lost',
-        'in_progress',
-        'completed',
-      ]);
-      expect(history[3]?.data).toMatchObject({ lost_in_a_row: 0 });
-    });
+    test(
+      'resumes after an outage longer than its lease, and counts no lost mover',
+      LONG,
+      async () => {
+        const id = await begin(pair, 'lease');
+        await database.takeAway();
+        await until(
+          'the mover cuts its own connections',
+          () => pair.destination.connections === 0,
+          60,
+        );
+        await sleep(15_000);
+        await database.giveBack();
+        expect(await pair.expectArrived(id, 'lease')).toMatchObject({ facts: { retry_count: 0 } });
+        const history = await historyOf(pair.installation, id);
+        expect(await storyOf(pair.installation, id)).toEqual([
+          'created',
+          'queued: admitted',
+          'in_progress',
+          'queued: mover_lost',
+          'in_progress',
+          'completed',
+        ]);
+        expect(history[3]?.data).toMatchObject({ lost_in_a_row: 0 });
+      },
+    );
   });
 
   describe('EventStoreDB', () => {
