@@ -2,38 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { cryptoInUse } from './adapters/files/sftp/crypto-in-use.ts';
 import { createHealth, type Health } from './health.ts';
-import { API_PURGES, API_RECORDS } from './http/purges.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import type { ProcessRole } from './process-roles.ts';
-import { runBatches } from './processes/batches/manager.ts';
 import { allConsumers } from './processes/consumers.ts';
-import { runAdmission } from './processes/dispatch/admission.ts';
-import { createJobRecorder, dispatchConsumer } from './processes/dispatch/consumer.ts';
-import { createConnectivity } from './processes/endpoints/connectivity.ts';
-import { runProbes } from './processes/endpoints/probes.ts';
-import { runFlows } from './processes/flows/manager.ts';
-import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { joinServices, stayJoined } from './processes/log-copy/running-services.ts';
-import { runMover } from './processes/mover/mover.ts';
-import { runProjectionTasks } from './processes/projections/tasks.ts';
-import { openCheckpointSink } from './processes/proof/open-sink.ts';
-import { runSigner } from './processes/proof/signer.ts';
-import { runSinks } from './processes/proof/sinks.ts';
-import { createDeliverer } from './processes/webhooks/deliverer.ts';
-import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
-import { runReplays } from './processes/webhooks/replays.ts';
 import {
   CheckpointMoved,
   loadCheckpoint,
   resumePosition,
   WrongLog,
 } from './projections/checkpoint.ts';
-import type { Consumer } from './projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
-import { rebuildOutdated } from './projections/rebuild/rebuild-outdated.ts';
-import { leaveToNewer, runConsumer } from './projections/run-consumer.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
+import { runRoles } from './run-roles.ts';
 import { createStartUp, explainListening, readTls, type StartUp } from './start-up.ts';
 
 /** How long a shutdown waits for running attempts and for requests, in milliseconds. */
@@ -76,9 +58,8 @@ export async function startService(
     startUp.report({ log: { ok: false, detail } });
   });
   await startUp.attempt(() => refuseWrongLog(installation));
-  // Only a process with these roles loads them: they take as long as all the rest.
+  // Only a process with this role loads it: it takes as long as half of the rest.
   const serving = roles.includes('api') ? await import('./http/app.ts') : null;
-  const sending = roles.includes('webhooks') ? await import('./adapters/webhooks/send.ts') : null;
   const health = createHealth(installation);
   const metrics = createMetrics(installation);
   const stopping = new AbortController();
@@ -87,92 +68,9 @@ export async function startService(
   const { promise: failed, reject: fail } = Promise.withResolvers<never>();
   failed.catch(() => undefined);
 
-  const run = (work: Promise<void>) => running.push(work.catch(fail));
-  // A crash of Postgres may lose the last rows of derived tables, and loses their checkpoints with
-  // them.
-  const { derived, waiter } = installation;
-  const following = { ...installation, sql: derived, pause: waiter.pause };
-  const consume = (consumer: Consumer) => {
-    const report = health.report(consumer.name);
-    const work = runConsumer(following, consumer, signal, (status) => {
-      report(status);
-      if (status.state === 'active') waiter.advance(consumer.name, status.position);
-    });
-    run(work);
-  };
-
+  const run = (work: Promise<void>) => void running.push(work.catch(fail));
+  await runRoles(roles, { installation, health, metrics, graceMs: GRACE_MS, signal, run });
   run(stayJoined(installation, joined, signal));
-  if (roles.includes('projector')) {
-    const rebuilding = { ...installation, sql: installation.patient };
-    for (const projection of Object.values(PROJECTIONS)) {
-      const { name } = projection;
-      const consumer = projectionConsumer(projection);
-      const madeBy = installation.otherVersions.get(name);
-      if (madeBy === 'newer') leaveToNewer(installation, consumer, health.report(name));
-      else if (madeBy === undefined) consume(consumer);
-      else
-        run(
-          rebuildOutdated(rebuilding, name, signal, health.report(name)).then(() =>
-            consume(consumer),
-          ),
-        );
-    }
-    run(runProjectionTasks(rebuilding, signal));
-    run(runSigner(installation, signal, health.report('signer')));
-    const { vault, commands } = installation;
-    const sinks = installation.config.checkpointSinks.map((url) => ({
-      url,
-      sink: openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
-    }));
-    const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
-    run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
-  }
-  if (roles.includes('mover')) {
-    const { movers, transferRetryDelays } = installation.config;
-    const record = createJobRecorder(following.sql);
-    consume(dispatchConsumer);
-    run(runAdmission({ ...following, record }, signal));
-    run(runBatches(following, signal));
-    run(
-      runMover(
-        {
-          ...following,
-          durable: installation.sql,
-          record,
-          connectivity: createConnectivity(following, signal),
-          metrics: metrics.mover,
-          slots: movers,
-          retryDelays: [...transferRetryDelays],
-          graceMs: GRACE_MS,
-        },
-        signal,
-      ),
-    );
-  }
-  if (sending) {
-    const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
-    const sender = sending.createWebhookSender({ allowedCidrs: webhookAllowCidrs });
-    const deliverer = createDeliverer(
-      {
-        ...following,
-        sender,
-        metrics: metrics.deliverer,
-        retryDelays: webhookRetryDelays,
-        graceMs: GRACE_MS,
-      },
-      signal,
-    );
-    consume(createOutboxConsumer(installation.store, deliverer.attemptFirst));
-    run(runReplays(following, signal));
-    run(deliverer.run());
-  }
-  if (roles.includes('monitor')) {
-    run(
-      runHousekeeping({ ...installation, purges: API_PURGES, recordsOfApi: API_RECORDS }, signal),
-    );
-    run(runProbes(following, signal));
-    run(runFlows(following, signal));
-  }
 
   async function withinLimit(ending: Promise<unknown>): Promise<void> {
     const limit = sleep(STOP_WITHIN_MS, 'late', { ref: false });
