@@ -14,7 +14,7 @@ import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
 import { refuseMovesInto } from '../domain/transfers/after.ts';
-import { optionsOf } from '../domain/transfers/options.ts';
+import { type CommonOptions, optionsOf } from '../domain/transfers/options.ts';
 import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
 import { changeBatch, createTransfers, loadBatch, openBatch } from './batches.ts';
 import type { CommandDeps } from './deps.ts';
@@ -127,13 +127,7 @@ export async function createRetryBatch(
   });
 }
 
-type CommonField =
-  | 'priority'
-  | 'metadata'
-  | 'notify_on_complete'
-  | 'after'
-  | 'verify'
-  | 'preserve_mtime';
+type CommonField = 'priority' | 'metadata' | 'notify_on_complete' | 'after' | keyof CommonOptions;
 
 function createdOf(
   accountId: string,

@@ -45,6 +45,12 @@ export interface TransferFilter {
   q?: string | undefined;
 }
 
+/** Returns true if a filter has other parts than these. */
+export function asksMoreThan(filter: TransferFilter, ...parts: (keyof TransferFilter)[]): boolean {
+  const asked = Object.keys(filter) as (keyof TransferFilter)[];
+  return asked.some((part) => filter[part] !== undefined && !parts.includes(part));
+}
+
 /** The place of a transfer in every list, whatever its order. */
 export interface ListPlace {
   created_at: string;

@@ -2,14 +2,20 @@
  * How many transfers each hour has, for totals and for the places of pages.
  */
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
-import { instantOf, rowMatches, statusMatches, type TransferFilter, timesOf } from './filter.ts';
+import {
+  asksMoreThan,
+  instantOf,
+  rowMatches,
+  statusMatches,
+  type TransferFilter,
+  timesOf,
+} from './filter.ts';
 
 const HOUR_MS = 3_600_000;
 
 /** True if the hourly counts know how many transfers match. They know nothing of a destination. */
 export function areCountedByHour(filter: TransferFilter): boolean {
-  const { errorCode, retryOf, retried, batchId } = filter;
-  return [errorCode, retryOf, retried, batchId].every((value) => value === undefined);
+  return !asksMoreThan(filter, 'status', 'from', 'to', 'destination', 'q');
 }
 
 /**

@@ -3,7 +3,7 @@
  */
 import type { Fragment, Transaction } from '../../../adapters/postgres/connect.ts';
 import type { SortOrder } from '../../../domain/transfers/transfer.ts';
-import { type ListPlace, passes, type TransferFilter } from '../filter.ts';
+import { asksMoreThan, type ListPlace, passes, type TransferFilter } from '../filter.ts';
 import { likePattern, searchWords } from './text.ts';
 
 /** What a search asks for. */
@@ -60,10 +60,8 @@ export async function passesOthers(
   { accountId, filter }: Search,
   parts: SegmentPart[],
 ): Promise<Record<'few' | 'ofFew' | 'ofMany', Fragment>> {
-  const { status, errorCode, destination, retryOf, retried, batchId } = filter;
   const none = { few: tx`select`, ofFew: tx``, ofMany: tx`true` };
-  const others = [status, errorCode, destination, retryOf, retried, batchId];
-  if (others.every((value) => value === undefined)) return none;
+  if (!asksMoreThan(filter, 'q', 'from', 'to')) return none;
   // `is true` keeps the planner from joins, whose costs it misjudges here.
   const own = tx`read.transfers where ${passes(tx, accountId, filter)}`;
   // The limit also tells the planner that the list fits into a hash table.

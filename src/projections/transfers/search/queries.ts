@@ -9,7 +9,7 @@ import type { Fragment, Sql, Transaction } from '../../../adapters/postgres/conn
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
-import { inOrder, isAfter, type ListPlace, passes, timesOf } from '../filter.ts';
+import { asksMoreThan, inOrder, isAfter, type ListPlace, passes, timesOf } from '../filter.ts';
 import { FEW, hasAllWords, passesOthers, type Search, type SegmentPart } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
 import { hasWords, searchText, searchWords } from './text.ts';
@@ -71,9 +71,7 @@ export async function searchTransfers(sql: Sql, search: Search): Promise<SearchR
 }
 
 /** Returns true if a search has other filters than its words. They ask the states of transfers. */
-function hasOthers({ filter: { q: _, ...others } }: Search): boolean {
-  return Object.values(others).some((value) => value !== undefined);
-}
+const hasOthers = ({ filter }: Search): boolean => asksMoreThan(filter, 'q');
 
 /**
  * Searches the states of what passes the other filters. Returns null if there is no other filter,
