@@ -3,6 +3,7 @@ import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
 import type { AuditEventType, AuditKind } from '../../api/operations.ts';
 import { DayField } from '../../components/forms/day-field.tsx';
+import { FilterSelect } from '../../components/forms/filter-select.tsx';
 import { SearchField } from '../../components/forms/search-field.tsx';
 
 export const ADDRESS = '/console/audit';
@@ -60,34 +61,18 @@ export function Filters({ filter }: { filter: Filter }) {
           placeholder="night job"
           onSearch={(actor) => apply({ actor: actor.trim() })}
         />
-        <label>
-          <span>Kind</span>
-          <select
-            value={filter.kind ?? ''}
-            onChange={({ currentTarget }) => applyKind(currentTarget.value)}
-          >
-            <option value="">All</option>
-            {KINDS.map((kind) => (
-              <option key={kind} value={kind}>
-                {AUDIT_KINDS[kind]}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          <span>Event</span>
-          <select
-            value={filter.type ?? ''}
-            onChange={({ currentTarget }) => apply({ type: currentTarget.value })}
-          >
-            <option value="">All</option>
-            {types.map((type) => (
-              <option key={type} value={type}>
-                {AUDIT_TITLES[type]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <FilterSelect
+          label="Kind"
+          value={filter.kind}
+          options={KINDS.map((kind) => [kind, AUDIT_KINDS[kind]])}
+          onChange={applyKind}
+        />
+        <FilterSelect
+          label="Event"
+          value={filter.type}
+          options={types.map((type) => [type, AUDIT_TITLES[type]])}
+          onChange={(type) => apply({ type })}
+        />
         <div class="days">
           <DayField
             label="From"

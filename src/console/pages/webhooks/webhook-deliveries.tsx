@@ -6,6 +6,7 @@ import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
+import { FilterSelect } from '../../components/forms/filter-select.tsx';
 import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May } from '../../session.tsx';
@@ -58,22 +59,12 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
       </header>
       <search>
         <form class="filters" onSubmit={(event) => event.preventDefault()}>
-          <label>
-            <span>State</span>
-            <select
-              value={status ?? ''}
-              onChange={({ currentTarget }) =>
-                route(urlOf(path, { query: { status: currentTarget.value } }))
-              }
-            >
-              <option value="">All</option>
-              {DELIVERY_STATUSES.map((name) => (
-                <option key={name} value={name}>
-                  {deliveryLabel(name)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <FilterSelect
+            label="State"
+            value={status}
+            options={DELIVERY_STATUSES.map((name) => [name, deliveryLabel(name)])}
+            onChange={(chosen) => route(urlOf(path, { query: { status: chosen } }))}
+          />
         </form>
       </search>
       <LoadState

@@ -1,6 +1,7 @@
 import { useLocation } from 'preact-iso/router';
 import { ERROR_CODES, reasonOf } from '../../../api/error-reasons.ts';
 import { DayField } from '../../../components/forms/day-field.tsx';
+import { FilterSelect } from '../../../components/forms/filter-select.tsx';
 import { SearchField } from '../../../components/forms/search-field.tsx';
 import { addressOf, type View } from '../filter.ts';
 import { CHANGEABLE, labelOf, STATUSES } from '../states.tsx';
@@ -38,48 +39,31 @@ export function Filters({ view }: { view: View }) {
           placeholder="File, path, metadata or id"
           onSearch={search}
         />
-        <label>
-          <span>State</span>
-          <select
-            value={filter.status ?? ''}
-            onChange={({ currentTarget }) => applyStatus(currentTarget.value)}
-          >
-            <option value="">All</option>
-            {STATUSES.map((status) => (
-              <option key={status} value={status}>
-                {labelOf(status)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <FilterSelect
+          label="State"
+          value={filter.status}
+          options={STATUSES.map((status) => [status, labelOf(status)])}
+          onChange={applyStatus}
+        />
         {(filter.status === 'failed' || filter.error_code) && (
-          <label class="wide">
-            <span>Reason</span>
-            <select
-              value={filter.error_code ?? ''}
-              onChange={({ currentTarget }) => apply({ error_code: currentTarget.value })}
-            >
-              <option value="">All</option>
-              {ERROR_CODES.map((code) => (
-                <option key={code} value={code}>
-                  {reasonOf(code).label}
-                </option>
-              ))}
-            </select>
-          </label>
+          <FilterSelect
+            label="Reason"
+            value={filter.error_code}
+            options={ERROR_CODES.map((code) => [code, reasonOf(code).label])}
+            wide
+            onChange={(error_code) => apply({ error_code })}
+          />
         )}
         {(isRetryable(filter.status) || filter.retried !== undefined) && (
-          <label>
-            <span>Retries</span>
-            <select
-              value={String(filter.retried ?? '')}
-              onChange={({ currentTarget }) => apply({ retried: currentTarget.value })}
-            >
-              <option value="">All</option>
-              <option value="false">Not retried</option>
-              <option value="true">Retried</option>
-            </select>
-          </label>
+          <FilterSelect
+            label="Retries"
+            value={filter.retried?.toString()}
+            options={[
+              ['false', 'Not retried'],
+              ['true', 'Retried'],
+            ]}
+            onChange={(retried) => apply({ retried })}
+          />
         )}
         <label>
           <span>Order</span>
