@@ -62,7 +62,7 @@ const HELD_UP_MS = 5_000;
 const FIRST_DELAY_MS = 60_000;
 const LONGEST_DELAY_MS = 86_400_000;
 /** Later tries are a day apart, so a server can be down for two weeks. */
-const TRIES = 25;
+const MAX_TRIES = 25;
 
 export interface AfterDeps {
   sql: Sql;
@@ -245,5 +245,7 @@ async function failed(
 }
 
 function outageDelay(tries: number): number | undefined {
-  return tries < TRIES ? Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (tries - 1)) : undefined;
+  return tries < MAX_TRIES
+    ? Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (tries - 1))
+    : undefined;
 }
