@@ -47,7 +47,7 @@ interface Context extends RolesDeps {
 
 /** Runs the roles. That of the API has nothing to run here: the service starts its server. */
 export async function runRoles(roles: readonly ProcessRole[], deps: RolesDeps): Promise<void> {
-  // Only a process with this role loads it: it takes as long as half of the rest.
+  // Only a process with this role loads it: webhooks and the API load as long as all the rest.
   const sending = roles.includes('webhooks') ? await import('./adapters/webhooks/send.ts') : null;
   const { installation, health, signal, run } = deps;
   const { derived, waiter } = installation;

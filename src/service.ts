@@ -58,7 +58,7 @@ export async function startService(
     startUp.report({ log: { ok: false, detail } });
   });
   await startUp.attempt(() => refuseWrongLog(installation));
-  // Only a process with this role loads it: it takes as long as half of the rest.
+  // Only a process with this role loads it: webhooks and the API load as long as all the rest.
   const serving = roles.includes('api') ? await import('./http/app.ts') : null;
   const health = createHealth(installation);
   const metrics = createMetrics(installation);
