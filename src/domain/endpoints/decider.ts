@@ -1,4 +1,5 @@
 import { DomainError, notFound } from '../errors.ts';
+import { canonicalJson } from '../events/canonical-json.ts';
 import type { Decider } from '../events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from '../events/event.ts';
 import {
@@ -103,7 +104,8 @@ function update(
 /** Returns the event of a new definition; none if it is the one that the endpoint has. */
 function updated(next: EndpointDefinition, state: Endpoint): EndpointEvent[] {
   const data = definitionOf(next);
-  if (JSON.stringify(data) === JSON.stringify(definitionOf(state))) return [];
+  // The log keeps keys in another order than a request.
+  if (canonicalJson(data) === canonicalJson(definitionOf(state))) return [];
   return [{ type: 'endpoint.updated', data }];
 }
 
@@ -151,7 +153,7 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
       `This endpoint accepts ${MAX_HOST_KEYS} host keys: remove one first`,
     );
   }
-  if (JSON.stringify(keys) === JSON.stringify(accepted)) return [];
+  if (canonicalJson(keys) === canonicalJson(accepted)) return [];
   return updated({ ...state, settings: withHostKeys(settings, keys) }, state);
 }
 
