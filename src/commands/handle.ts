@@ -57,8 +57,9 @@ export interface HandleOptions<State> {
    */
   unless?: (event: StoredEvent) => boolean;
   /**
-   * The revisions at which the command may be carried out; any if undefined. At another one,
-   * `handle` throws `precondition_failed`.
+   * The revisions at which the command may append; any if undefined. At another one, `handle`
+   * throws `precondition_failed`. A change that the stream already has succeeds (RFC 9110,
+   * 13.1.1): the client may not know that its first request was carried out.
    */
   onlyAt?: readonly number[] | undefined;
 }
@@ -93,11 +94,11 @@ export async function handle<State, Command, E extends Event>(
       throw new EventStoreUnavailable(
         `The event store answered without revision ${before.revision} of ${stream}, which exists`,
       );
-    requireRevision(stream, before.revision, onlyAt);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
     if (decided === null) continue;
     if (decided.length === 0) return { ...before, events: [] };
+    requireRevision(stream, before.revision, onlyAt);
     const state = decided.reduce(decider.evolve, before.state);
     // The owner's account, not the actor's: an administrator may act for another account.
     const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);

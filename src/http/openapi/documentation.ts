@@ -105,7 +105,8 @@ export const ifMatchHeaders = z.looseObject({
     .optional()
     .describe(
       'The `ETag` that you have read: the `revision` in quotation marks. If another request has ' +
-        'changed the endpoint since, or its connectivity has, the answer is 412.',
+        'changed the endpoint since, or its connectivity has, the answer is 412. A PUT that ' +
+        'changes nothing succeeds.',
     )
     .meta({ examples: ['"7"'] }),
 });

@@ -121,15 +121,18 @@ describeWithPostgres('/v1/endpoints', () => {
     const { id } = await create({ name: 'agreed' });
     const { headers } = await ask('GET', `/${id}`);
     expect(headers.get('etag')).toBe('"0"');
-    const send = (method: string, ifMatch: string, host = 'files.example.com') =>
+    const send = (method: string, ifMatch: string, host = 'files.example.com', changes = {}) =>
       ask(method, `/${id}`, {
         headers: { 'If-Match': ifMatch },
-        ...(method === 'PUT' && { json: { ...SFTP, name: 'agreed', host } }),
+        ...(method === 'PUT' && { json: { ...SFTP, name: 'agreed', host, ...changes } }),
       });
     const first = await send('PUT', '"0"', 'one.example.com');
     expect(first).toMatchObject({ status: 200, body: { host: 'one.example.com' } });
     const etag = first.headers.get('etag') as string;
     expect(etag).toBe(`"${first.body.revision}"`);
+    // Its answer was lost: the second request changes nothing.
+    const second = await send('PUT', '"0"', 'one.example.com', { password: undefined });
+    expect([second.status, second.headers.get('etag')]).toEqual([200, etag]);
     for (const method of ['PUT', 'DELETE'])
       for (const stale of ['"0"', `W/${etag}`, '"other"', '"0", "100"'])
         expect(await send(method, stale, 'two.example.com'), stale).toMatchObject({
