@@ -1,15 +1,18 @@
-import type { Page, Route } from 'playwright-core';
+import type { Locator, Page, Route } from 'playwright-core';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
+import { startShelf } from '../support/file-servers/sftp/shelf.ts';
 import { freePort } from '../support/network/free-port.ts';
+import { flowsOf } from '../support/service/flows.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 import {
   type ReceivedRequest,
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../support/webhooks/receiver.ts';
-import { addWebhook } from '../support/webhooks/webhooks.ts';
+import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser, a service and a receiver share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -22,19 +25,21 @@ await describeConsole('a second click after a lost answer', () => {
   });
   afterAll(() => receiver?.close());
 
-  /** Submits the form twice. The service carries out the first request, and its answer is lost. */
-  async function submitTwice(page: Page, path: string, name: string): Promise<void> {
-    const dialog = page.locator('main, dialog').last();
+  /** Clicks a button. The service carries out the request, and its answer is lost. */
+  async function clickInVain(page: Page, path: string, name: string): Promise<Locator> {
     const lose = async (route: Route) => {
       await route.fetch();
       await route.abort();
     };
     await page.route(`**${path}`, lose, { times: 1 });
-    await dialog.getByRole('button', { name, exact: true }).click();
-    await dialog.getByRole('alert').getByText('The service did not respond').waitFor();
+    const button = page.locator('main, dialog').last().getByRole('button', { name, exact: true });
+    await button.click();
+    await page.locator('main, dialog').last().getByText('The service did not respond').waitFor();
     console.pardon('lost');
-    await dialog.getByRole('button', { name, exact: true }).click();
+    return button;
   }
+  const submitTwice = async (page: Page, path: string, name: string): Promise<void> =>
+    (await clickInVain(page, path, name)).click();
   const get = async (path: string) => {
     const headers = { authorization: `Bearer ${console.key}` };
     return (await fetch(`${console.url}/v1${path}`, { headers })).json() as Promise<{
@@ -83,6 +88,50 @@ await describeConsole('a second click after a lost answer', () => {
     ]);
   });
 
+  test('replays events once, and pings once', async () => {
+    const { installation } = console;
+    const { eventIds } = await appendTransfer(installation.store, ['cancelled']);
+    await eventually(async () => (await get('/transfers?status=cancelled')).data.length).toBe(1);
+    const id = await addWebhook(installation, receiver.url, ['transfer.cancelled']);
+    const deliveries = async () =>
+      (await get(`/webhooks/${id}/deliveries`)).data.map(({ event_id }) => event_id);
+    const page = await console.visitSignedIn(`/console/webhooks/${id}`);
+    await page.getByRole('button', { name: 'Replay' }).click();
+    const replay = await clickInVain(page, '/replay', 'Replay');
+    await eventually(deliveries).toEqual(eventIds.slice(-1));
+    await installation.sql`delete from work.deliveries where webhook_id = ${id}`;
+    await replay.click();
+    await page.getByText('Replay started').waitFor();
+
+    const ping = await clickInVain(page, '/ping', 'Ping');
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+    await ping.click();
+    await page.getByRole('heading', { level: 1, name: 'Delivery of ping' }).waitFor();
+    expect(await deliveries()).toHaveLength(1);
+  });
+
+  test('runs a flow once, and again after an answer', async () => {
+    const shelf = await startShelf();
+    await configureEndpoint(console.installation, shelf.endpoint);
+    const flow = flowsOf(console);
+    const id = await flow.create('out', {
+      source: { uri: 'sftp://shelf/' },
+      destination_uri: 'sftp://shelf/in/',
+    });
+    const requested = async () =>
+      (await flow.events(id)).filter(({ type }) => type === 'flow.run_requested').length;
+    const page = await console.visitSignedIn(`/console/flows/${id}`);
+    const run = await clickInVain(page, '/runs', 'Run now');
+    await eventually(async () => (await flow.events(id)).at(-1)?.type).toBe('flow.run_empty');
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+    await run.click();
+    await page.getByText('Run requested').waitFor();
+    expect(await requested()).toBe(1);
+    await run.click();
+    await eventually(requested).toBe(2);
+    await shelf.stop();
+  });
+
   test('creates a key once, and says that it is lost', async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     await page.getByRole('button', { name: 'Create key' }).click();
@@ -106,5 +155,13 @@ await describeConsole('a second click after a lost answer', () => {
     await page.getByLabel('Password').fill('none');
     await submitTwice(page, '/v1/endpoints', 'Create endpoint');
     await page.getByRole('heading', { level: 1, name: 'partner' }).waitFor();
+
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await page.getByLabel('User name').fill('somebody');
+    await page.getByRole('button', { name: 'Replace credentials' }).click();
+    await page.getByLabel('Password').fill('none');
+    await submitTwice(page, '/v1/endpoints/*', 'Save changes');
+    await page.getByText('It may have saved your changes').waitFor();
+    console.pardon(412);
   });
 });

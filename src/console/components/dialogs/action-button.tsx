@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { RequestFailed } from '../../api/client.ts';
+import { useRef, useState } from 'preact/hooks';
+import { isTransient, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import { ProblemNotice } from '../feedback/problem.tsx';
 import { Dialog } from './dialog.tsx';
 
@@ -8,7 +8,8 @@ interface ActionButtonProps {
   children: ComponentChildren;
   kind?: 'primary';
   disabled?: boolean;
-  onAction: () => Promise<unknown>;
+  /** Gets an Idempotency-Key: the same one until the service has answered. */
+  onAction: (idempotencyKey: string) => Promise<unknown>;
 }
 
 /**
@@ -18,14 +19,17 @@ interface ActionButtonProps {
 export function ActionButton({ children, kind, disabled = false, onAction }: ActionButtonProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
+  const idempotencyKey = useRef(newIdempotencyKey());
 
   async function act(): Promise<void> {
     if (busy || disabled) return;
     setBusy(true);
     try {
-      await onAction();
+      await onAction(idempotencyKey.current);
+      idempotencyKey.current = newIdempotencyKey();
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
+      if (!isTransient(error.problem)) idempotencyKey.current = newIdempotencyKey();
       setFailure(error);
     } finally {
       setBusy(false);

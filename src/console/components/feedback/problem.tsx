@@ -9,10 +9,12 @@ interface ProblemNoticeProps {
   error: RequestFailed;
   /** Adds a button, if the same request may succeed later. */
   retry?: () => void;
+  /** An earlier attempt got no answer, so the service may have carried it out. */
+  unsure?: boolean;
 }
 
 /** Shows an error beside its cause. */
-export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
+export function ProblemNotice({ error, retry, unsure = false }: ProblemNoticeProps) {
   const { title, detail, status, request_id, transfer_ids } = error.problem;
   return (
     <div
@@ -22,6 +24,9 @@ export function ProblemNotice({ error, retry }: ProblemNoticeProps) {
       <p>
         <strong>{title}.</strong> {detail}
       </p>
+      {status === CHANGED && unsure && (
+        <p>An earlier click got no answer. It may have saved your changes.</p>
+      )}
       {transfer_ids && (
         <ul aria-label="Transfers">
           {transfer_ids.map((id) => (

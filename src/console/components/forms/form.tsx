@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { endsSession, RequestFailed } from '../../api/client.ts';
+import { endsSession, isUnanswered, RequestFailed } from '../../api/client.ts';
 import { useUnsent } from '../../session.tsx';
 import { ProblemNotice } from '../feedback/problem.tsx';
 import { useKeptOpen, useNoteTyped } from './surrounding-dialog.ts';
@@ -29,6 +29,7 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
   const form = useRef<HTMLFormElement>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
+  const unanswered = useRef(false);
   useKeptOpen(busy);
   const setUnsent = useUnsent(false);
   const noteTyped = useNoteTyped();
@@ -42,13 +43,15 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
   async function send(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     if (busy) return;
+    const pressed = (event.submitter as HTMLButtonElement | null)?.value ?? '';
     setBusy(true);
     setFailure(null);
     try {
-      await onSubmit((event.submitter as HTMLButtonElement | null)?.value ?? '');
+      await onSubmit(pressed);
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       if (!endsSession(error.problem)) setFailure(error);
+      unanswered.current ||= pressed === '' && isUnanswered(error.problem);
     } finally {
       setBusy(false);
     }
@@ -65,7 +68,7 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
       onSubmit={(event) => void send(event)}
     >
       {children(errors)}
-      {hasOtherError && <ProblemNotice error={failure} />}
+      {hasOtherError && <ProblemNotice error={failure} unsure={unanswered.current} />}
       <div class="actions">
         <button type="submit" class="primary" aria-busy={busy}>
           {submit}

@@ -1,6 +1,5 @@
 import { call } from '../../api/client.ts';
 import type { Batch } from '../../api/operations.ts';
-import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -18,14 +17,13 @@ export function BatchActions({ batch: { id, status, counts }, onChange }: Action
   const open = useOpen();
   const notify = useToast();
   const path = { batch_id: id };
-  const idempotencyKey = useIdempotencyKey();
   async function cancel(): Promise<void> {
     const { cancelled, not_cancelled } = await call('DELETE /v1/batches/{batch_id}', { path });
     const left = not_cancelled.length > 0 ? `, ${not_cancelled.length} in progress continue` : '';
     notify(`${many(cancelled, 'transfer')} cancelled${left}`);
     onChange();
   }
-  async function retry(): Promise<void> {
+  async function retry(idempotencyKey: string): Promise<void> {
     const created = await call('POST /v1/batches/{batch_id}/retry', { path, idempotencyKey });
     notify('New batch created');
     open(`/console/batches/${created.id}`);

@@ -17,8 +17,9 @@ export function FlowActions({ flow: { id, status }, onChange, onDryRun }: Action
   const open = useOpen();
   const notify = useToast();
   const path = { flow_id: id };
-  async function run(): Promise<void> {
-    await call('POST /v1/flows/{flow_id}/runs', { path, body: { dry_run: false } });
+  async function run(idempotencyKey: string): Promise<void> {
+    const body = { dry_run: false };
+    await call('POST /v1/flows/{flow_id}/runs', { path, body, idempotencyKey });
     notify('Run requested');
     onChange();
   }

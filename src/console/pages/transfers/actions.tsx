@@ -1,7 +1,6 @@
 import { useState } from 'preact/hooks';
 import { call, urlOf } from '../../api/client.ts';
 import type { TransferDetail } from '../../api/operations.ts';
-import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
@@ -78,8 +77,7 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
 function RetryButton({ id }: { id: string }) {
   const open = useOpen();
   const notify = useToast();
-  const idempotencyKey = useIdempotencyKey();
-  async function retry(): Promise<void> {
+  async function retry(idempotencyKey: string): Promise<void> {
     const created = await call('POST /v1/transfers/{transfer_id}/retry', {
       path: { transfer_id: id },
       idempotencyKey,

@@ -90,9 +90,10 @@ export function WebhookPage() {
 
 function Ping({ webhook: { id } }: { webhook: Webhook }) {
   const open = useOpen();
-  async function ping(): Promise<void> {
+  async function ping(idempotencyKey: string): Promise<void> {
     const delivery = await call('POST /v1/webhooks/{webhook_id}/ping', {
       path: { webhook_id: id },
+      idempotencyKey,
     });
     open(`/console/webhooks/${id}/deliveries/${delivery.id}`);
   }
