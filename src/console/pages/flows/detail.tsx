@@ -117,7 +117,7 @@ const RUN_COLUMNS: Column<FlowRun>[] = [
       ),
   },
   { heading: 'State', cell: ({ status }) => <RunState status={status} /> },
-  { heading: 'Why', cell: ({ reason }) => (reason === 'schedule' ? 'Schedule' : 'Request') },
+  { heading: 'Why', cell: ({ reason }) => (reason === 'schedule' ? 'Automatic' : 'Request') },
   { heading: 'Files', kind: 'number', cell: ({ counts }) => numberOf(counts?.files) },
   { heading: 'Failed', kind: 'number', cell: ({ counts }) => numberOf(counts?.failed) },
   {
