@@ -22,6 +22,8 @@ export interface TcpProxy {
   cutAfter(bytes: number, direction: Direction): void;
   /** Resets each connection after this many of its bytes, in both directions; Infinity for none. */
   cutEach(bytes: number): void;
+  /** Like `cutEach`, but each connection stays open and carries nothing more. */
+  stallEach(bytes: number): void;
   /**
    * Resets every connection, once, in place of the next bytes in a direction that match the
    * condition. Resolves then.
@@ -66,7 +68,7 @@ export async function startTcpProxy(
   const cutAt = { up: Infinity, down: Infinity };
   let delayMs = 0;
   let rate = Infinity;
-  let cutEachAfter = Infinity;
+  let limit: { bytes: number; end: 'cut' | 'stall' } = { bytes: Infinity, end: 'cut' };
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
   /** `strike` resolves with whether to forward the bytes. */
@@ -122,7 +124,7 @@ export async function startTcpProxy(
     let carried = 0;
     const carry = (bytes: number) => {
       carried += bytes;
-      return carried < cutEachAfter;
+      return carried < limit.bytes;
     };
     void forward(client, upstream, 'up', carry);
     void forward(upstream, client, 'down', carry);
@@ -163,6 +165,7 @@ export async function startTcpProxy(
       }
       await send(to, next.chunk, direction);
       if (!carry(next.chunk.length)) {
+        if (limit.end === 'stall') return;
         await new Promise((written) => to.write('', written));
         for (const socket of [from, to]) socket.resetAndDestroy();
         return;
@@ -224,7 +227,10 @@ export async function startTcpProxy(
       cutAt[direction] = forwarded[direction] + bytes;
     },
     cutEach(bytes) {
-      cutEachAfter = bytes;
+      limit = { bytes, end: 'cut' };
+    },
+    stallEach(bytes) {
+      limit = { bytes, end: 'stall' };
     },
     cutWhen: (holds, direction) =>
       new Promise((resolve) => {

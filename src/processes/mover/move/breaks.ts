@@ -2,6 +2,10 @@
  * What a move does when its connections break. Each one that brings it further is replaced. If two
  * in a row break within the same chunk, the chunks get smaller, for a line that breaks sooner than
  * it carries a whole one. Then the destination keeps less at a time, and quick lines pay nothing.
+ *
+ * A connection that stalls is a broken one that costs a minute. The first one that stalls within a
+ * chunk makes the chunks smaller. If they cannot get smaller, the attempt fails: its error and the
+ * delays of the retries are better than further minutes of silence.
  */
 import { AttemptError } from '../failure.ts';
 import { deliveredBytes } from './move-state.ts';
@@ -16,22 +20,31 @@ const SMALLEST_CHUNK = 64 << 10;
 /** The resume record has four bytes for each chunk, so the chunks of a huge file stay large. */
 const MOST_CHUNKS = 1 << 17;
 
+export type Ended = 'broke' | 'stalled';
+
 export interface Breaks {
-  /** Counts a broken connection. Returns how long to wait before the next one; null for none. */
-  pauseMs(): number | null;
+  /**
+   * Counts a connection that broke, or stalled. Returns how long to wait before the next one; null
+   * for none.
+   */
+  pauseMs(how: Ended): number | null;
   /** Adds why the attempt fails to its error, if it was not allowed to reconnect. */
   explain(error: unknown): unknown;
 }
 
 export function createBreaks(progress: Progress): Breaks {
-  const most = { delivered: -1, hashed: -1 };
+  const most = { delivered: progress.state ? deliveredBytes(progress.state) : 0, hashed: 0 };
   let inARow = 0;
+  let givenUp = false;
 
-  /** Returns whether more is delivered than at any break before, or hashed after a restart. */
+  /**
+   * Returns whether more is delivered than at any break before, or, after a restart, more of what
+   * was delivered is hashed.
+   */
   function gained(): boolean {
     const { state } = progress;
     const delivered = state ? deliveredBytes(state) : 0;
-    const hashed = state ? state.hashed * state.chunkSize : 0;
+    const hashed = state ? Math.min(delivered, state.hashed * state.chunkSize) : 0;
     const isMore = delivered > most.delivered || hashed > most.hashed;
     most.delivered = Math.max(most.delivered, delivered);
     most.hashed = Math.max(most.hashed, hashed);
@@ -39,13 +52,20 @@ export function createBreaks(progress: Progress): Breaks {
   }
 
   return {
-    pauseMs() {
-      inARow = gained() ? 1 : inARow + 1;
-      if (inARow > 1) progress.smallerChunks = smallerChunks(progress) ?? progress.smallerChunks;
-      return inARow <= RECONNECTS ? PAUSE_MS * 2 ** (inARow - 1) : null;
+    pauseMs(how) {
+      const isFurther = gained();
+      inARow = isFurther ? 1 : inARow + 1;
+      const smaller = smallerChunks(progress);
+      // The destination may have kept its size.
+      const isLast = smaller === null || smaller === progress.smallerChunks;
+      const within = how === 'stalled' ? !isFurther : inARow > 1;
+      if (within && smaller !== null) progress.smallerChunks = smaller;
+      givenUp = inARow > RECONNECTS || (how === 'stalled' && within && isLast);
+      return givenUp ? null : PAUSE_MS * 2 ** (inARow - 1);
     },
     explain(error) {
-      if (inARow <= RECONNECTS || !(error instanceof AttemptError) || !progress.state) return error;
+      if (!givenUp || inARow === 1 || !(error instanceof AttemptError) || !progress.state)
+        return error;
       const { failure } = error;
       if (failure.phase !== 'read' && failure.phase !== 'write') return error;
       const { chunkSize, source } = progress.state;

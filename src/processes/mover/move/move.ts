@@ -18,6 +18,8 @@
  * - A connection breaks. The move reconnects and continues from `MoveState`. After three reconnects
  *   without a new chunk, the next break fails the attempt. The chunks get smaller before that
  *   (breaks.ts).
+ * - A connection stalls. The same, but it fails the attempt if it brought no new chunk and the
+ *   chunks cannot get smaller.
  * - The source differs from the record. The move starts over and removes what a predecessor wrote.
  * - The source is another version than the one that a flow has listed, maybe one that is being
  *   written. The attempt fails with `source_replaced`.
@@ -40,7 +42,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommitProof, DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
 import type { Verification } from '../../../domain/transfers/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from '../failure.ts';
-import { createBreaks } from './breaks.ts';
+import { createBreaks, type Ended } from './breaks.ts';
 import { findCommitted } from './find-committed.ts';
 import { assertListed } from './listed-version.ts';
 import {
@@ -89,21 +91,27 @@ async function moveOverBreaks(move: Move, progress: Progress): Promise<Moved> {
       return await connectAndMove(move, progress);
     } catch (error) {
       move.signal.throwIfAborted();
-      const pauseMs = isBrokenConnection(error, progress) ? breaks.pauseMs() : null;
+      const how = howConnectionEnded(error, progress);
+      const pauseMs = how === null ? null : breaks.pauseMs(how);
       if (pauseMs === null) throw breaks.explain(error);
       await sleep(pauseMs, undefined, { signal: move.signal });
     }
   }
 }
 
-/** Returns whether a connection broke after both sides were open, or the part was gone. */
-function isBrokenConnection(error: unknown, { state, startedOver }: Progress): boolean {
-  if (!(error instanceof AttemptError) || error.failure.code !== 'connection_failed') return false;
-  const { phase } = error.failure;
+/**
+ * Returns how a connection ended after both sides were open, or `broke` if the part was gone. Null
+ * for other errors.
+ */
+function howConnectionEnded(error: unknown, { state, startedOver }: Progress): Ended | null {
+  if (!(error instanceof AttemptError)) return null;
+  const { code, phase } = error.failure;
+  if (code !== 'connection_failed' && code !== 'stalled') return null;
   // A server that discards whole files, as over a quota, must not get one again and again.
-  if (startedOver && /verify|commit/.test(phase)) return false;
+  if (startedOver && /verify|commit/.test(phase)) return null;
   // A small file is written when it is opened, before there is a state.
-  return phase === 'write' || (state !== null && !/connect|sign_in/.test(phase));
+  if (phase !== 'write' && (state === null || /connect|sign_in/.test(phase))) return null;
+  return code === 'stalled' ? 'stalled' : 'broke';
 }
 
 async function connectAndMove(move: Move, progress: Progress): Promise<Moved> {
