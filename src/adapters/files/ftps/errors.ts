@@ -35,6 +35,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   // Other servers send 450 for this. On Windows, a program can open a file for exclusive use.
   [/used by another process|sharing violation/i, 'connection_failed'],
 ];
+/** ProFTPD says this if its disk took only a part of a block. */
+const SHORT_WRITE = /input\/output error/i;
 const NO_FILE =
   /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory|symbolic link/i;
 export const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
@@ -99,6 +101,7 @@ function codeOf(error: Error, step: FileStep, subject: string, side: Side): Tran
   const byWords = BY_WORDS.find(([pattern]) => pattern.test(words))?.[1];
   if (byWords) return byWords;
   if (side === 'source' && NO_FILE.test(words)) return 'source_not_found';
+  if (side === 'destination' && SHORT_WRITE.test(words)) return 'disk_full';
   return BY_REPLY[code] ?? (code < 500 ? 'connection_failed' : 'internal_error');
 }
 

@@ -18,6 +18,8 @@ test.each([
   [reply('552 Exceeded storage allocation'), 'destination', 'disk_full'],
   [reply('550 Disk quota exceeded'), 'destination', 'disk_full'],
   [reply('426 Failure writing to local file.'), 'destination', 'disk_full'],
+  [reply('451 Transfer aborted. Input/output error'), 'destination', 'disk_full'],
+  [reply('451 Transfer aborted. Input/output error'), 'source', 'connection_failed'],
   [reply('552 File too large'), 'destination', 'file_too_large'],
   [reply('426 Transfer aborted'), 'source', 'connection_failed'],
   [

@@ -293,6 +293,17 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         expect(await endpoint().list(server.smallDisk, never)).toEqual([]);
       });
 
+      // ProFTPD says `Input/output error` then.
+      test('on a disk that takes only a part of a block', async (ctx) => {
+        if (!asRoot) return ctx.skip('only root can mount a small disk');
+        const at = (name: string) => join(server.smallDisk, name);
+        await upload(endpoint(), at('page'), randomBytes(1));
+        await expect(upload(endpoint(), at('big'), randomBytes(8 * MiB))).rejects.toMatchObject({
+          code: 'disk_full',
+        });
+        await endpoint().remove(at('page'), never);
+      });
+
       test('if its path has a line break, and nothing of it reaches the server', async () => {
         const path = `${at('x')}\r\nDELE ${at('canary')}`;
         await writeFile(at('canary'), 'x');
