@@ -12,7 +12,7 @@ export const ERROR_ADVICE = {
   source_replaced: "The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.",
   size_unknown: "The server does not say how large the source is: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.",
   destination_not_found: "Create the destination's bucket or container, or correct the endpoint's configuration.",
-  permission_denied: "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first.",
+  permission_denied: "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file stands where the path has a folder, choose another destination.",
   disk_full: "Make room on the destination, or raise the quota of its user.",
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
   destination_exists: "The endpoint does not overwrite, or a folder has the name. Choose another name, remove what is there, or set `overwrite` on the endpoint. End the destination with a slash to copy into a folder.",

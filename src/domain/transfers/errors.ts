@@ -60,7 +60,7 @@ export const TRANSFER_ERRORS = {
   permission_denied: {
     retryable: false,
     advice:
-      "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first.",
+      "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file stands where the path has a folder, choose another destination.",
   },
   disk_full: {
     retryable: true,
