@@ -21,6 +21,13 @@ export function typeIn({ mode = 0 }: Partial<Attributes>): FileType | null {
   return format === 0 ? null : (BY_FORMAT[format] ?? 'other');
 }
 
+const SPECIAL = [constants.S_IFIFO, constants.S_IFSOCK, constants.S_IFCHR, constants.S_IFBLK];
+
+/** Returns whether the attributes are those of a device, pipe or socket. */
+export function isSpecial({ mode = 0 }: Partial<Attributes>): boolean {
+  return SPECIAL.includes(mode & constants.S_IFMT);
+}
+
 /** Returns the type in the attributes. If they have none, what the server lists is a folder. */
 export async function typeOf(
   connection: Connection,

@@ -12,7 +12,7 @@ import {
   SSH_FX_PERMISSION_DENIED,
 } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
-import { typeOf } from './file-type.ts';
+import { isSpecial, typeOf } from './file-type.ts';
 import { closeHandle, openHandle } from './handles.ts';
 import type { Pool } from './pool.ts';
 import type { Connection } from './session.ts';
@@ -22,9 +22,10 @@ const OWNER_READS_AND_WRITES = 0o600;
 
 /**
  * Creates the part with the permissions of the file that it replaces, if there is one. Throws
- * FileError `destination_exists` if a folder has the name of the file, or the server's error if the
- * name is too long. A rename would replace a link to a folder, and fail at the others after all
- * bytes are sent. The requests are sent at once, so this takes no longer.
+ * FileError `destination_exists` if a folder has the name of the file, or a device, pipe or socket,
+ * or the server's error if the name is too long. A rename would replace a link to a folder, or
+ * `/dev/null`, and fail at the others after all bytes are sent. The requests are sent at once, so
+ * this takes no longer.
  */
 export async function createInPlaceOf(
   connection: Connection,
@@ -41,13 +42,20 @@ export async function createInPlaceOf(
   const type = replaced && (await typeOf(connection, path, replaced));
   // OpenSSH answers this for a name that is too long. The name of the part is shorter.
   const unusable = found.status === 'rejected' && hasStatus(found.reason, SSH_FX_BAD_MESSAGE);
-  if (type === 'directory' || unusable) {
+  const special = replaced !== null && isSpecial(replaced);
+  if (type === 'directory' || special || unusable) {
     await closeHandle(connection, created.value);
     await connection.request((sftp, done) => sftp.unlink(part, done));
-    throw unusable ? found.reason : isAFolder(path, 'open');
+    if (unusable) throw found.reason;
+    throw special ? isNoFile(path) : isAFolder(path, 'open');
   }
   if (type === 'file' && replaced) keepPermissions(connection, created.value, replaced);
   return created.value;
+}
+
+function isNoFile(path: string): FileError {
+  const message = `${path} is a device, pipe or socket: choose another name`;
+  return new FileError('destination_exists', 'open', message);
 }
 
 /** Does not wait: the server answers in order, and one that refuses gives the file its own. */

@@ -329,6 +329,21 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await readFile(at('occupied/link-to-file'), 'utf8')).toBe('y');
     });
 
+    test('before a byte is sent, if a pipe or a link to one has its name', async () => {
+      await mkdir(at('special'));
+      execFileSync('mkfifo', [at('special/pipe')]);
+      await symlink('pipe', at('special/link'));
+      for (const name of ['pipe', 'link'])
+        await expect(
+          endpoint().openDestination(at(`special/${name}`), options(1)),
+        ).rejects.toMatchObject({
+          code: 'destination_exists',
+          step: 'open',
+          message: `${at(`special/${name}`)} is a device, pipe or socket: choose another name`,
+        });
+      expect(await readdir(at('special'))).toEqual(['link', 'pipe']);
+    });
+
     test('before a byte is sent, if its name is too long', async () => {
       await mkdir(at('long-names'));
       for (const overwrite of [true, false]) {
