@@ -17,14 +17,20 @@ const MISSING: Record<Side, TransferErrorCode> = {
   destination: 'destination_not_found',
 };
 
+/** The server takes no such key. */
+const UNUSABLE: Record<Side, TransferErrorCode> = {
+  source: 'source_not_found',
+  destination: 'permission_denied',
+};
+
 const BY_NAME: Record<string, TransferErrorCode | Record<Side, TransferErrorCode>> = {
   NoSuchBucket: MISSING,
   NoSuchKey: MISSING,
   NotFound: MISSING,
-  InvalidObjectName: MISSING,
-  XMinioInvalidObjectName: MISSING,
-  KeyTooLong: MISSING,
-  KeyTooLongError: MISSING,
+  InvalidObjectName: UNUSABLE,
+  XMinioInvalidObjectName: UNUSABLE,
+  KeyTooLong: UNUSABLE,
+  KeyTooLongError: UNUSABLE,
   // The bucket is in another region than the settings say.
   PermanentRedirect: MISSING,
   TemporaryRedirect: MISSING,
@@ -159,7 +165,8 @@ function wordsOf({ name, message, $metadata, $response }: SdkError): string {
       ? ''
       : message;
   const known = name in BY_NAME ? name : `HTTP status ${status}`;
-  const words = said === '' ? known : `${said} (${known})`;
+  const advice = BY_NAME[name] === UNUSABLE ? ': the key may be too long' : '';
+  const words = `${said === '' ? known : `${said} (${known})`}${advice}`;
   if (!ELSEWHERE.test(name) && status !== 301 && status !== 307) return words;
   const region = $response?.headers?.['x-amz-bucket-region'];
   const where = region ? `: its region is ${region}` : '';
