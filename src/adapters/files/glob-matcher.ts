@@ -14,7 +14,8 @@ export function compileGlobs(pattern: string, exclude: readonly string[]): Takes
 }
 
 function compile(glob: string): TakesPath {
-  const regexp = picomatch.makeRe(glob, { dot: true });
+  // A name may have line breaks. The walk rejects it, and does not leave it out.
+  const regexp = picomatch.makeRe(glob, { dot: true, flags: 's' });
   const ofPath = glob.includes('/');
   return (path) => regexp.test(ofPath ? path : path.slice(path.lastIndexOf('/') + 1));
 }

@@ -2,6 +2,6 @@
 declare module 'picomatch' {
   export default picomatch;
   const picomatch: {
-    makeRe(glob: string, options?: { dot?: boolean }): RegExp;
+    makeRe(glob: string, options?: { dot?: boolean; flags?: string }): RegExp;
   };
 }

@@ -56,6 +56,14 @@ describe('the walk through a folder', () => {
     expect(found[2]).not.toHaveProperty('error');
   });
 
+  it.each(['*', '**/*', '?*', '!(x)'])(
+    'leaves no name out that begins with a line break: %s',
+    async (pattern) => {
+      const names = ['\n.a', '\r.a', 'b\n.a', '\u2028.a', '\u2029.a'];
+      expect(pathsOf(await all(listing(names), { pattern }))).toEqual(names);
+    },
+  );
+
   it('finds the files of the folder, or of its subfolders too', async () => {
     expect(pathsOf(await all(listing(files), { recursive: false }))).toEqual([
       'a.csv',
