@@ -74,6 +74,9 @@ const LEASED =
 const EXPLAINED: Record<string, string> = {
   LeaseIdMissing: LEASED,
   LeaseIdMismatchWithBlobOperation: LEASED,
+  BlobArchived:
+    'the blob is archived: change its tier (`az storage blob set-tier`) or remove it, ' +
+    'then retry the transfer',
   InvalidBlobOrBlock:
     'another program has started to write this blob, ' +
     'and its blocks cannot be combined with ours: ' +

@@ -165,10 +165,16 @@ function wordsOf({ name, message, $metadata, $response }: SdkError): string {
       ? ''
       : message;
   const known = name in BY_NAME ? name : `HTTP status ${status}`;
-  const advice = BY_NAME[name] === UNUSABLE ? ': the key may be too long' : '';
-  const words = `${said === '' ? known : `${said} (${known})`}${advice}`;
+  const words = `${said === '' ? known : `${said} (${known})`}${adviceOn(name)}`;
   if (!ELSEWHERE.test(name) && status !== 301 && status !== 307) return words;
   const region = $response?.headers?.['x-amz-bucket-region'];
   const where = region ? `: its region is ${region}` : '';
   return `the bucket is in another region or at another address than configured${where}; ${words}`;
+}
+
+function adviceOn(name: string): string {
+  if (BY_NAME[name] === UNUSABLE) return ': the key may be too long';
+  if (name === 'InvalidObjectState')
+    return ': restore the archived object, then retry the transfer';
+  return '';
 }

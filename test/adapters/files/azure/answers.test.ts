@@ -74,6 +74,14 @@ function refusal(status: number, code: string, message: string): Answer {
   return { status, headers: { 'content-type': 'application/xml', 'x-ms-error-code': code }, body };
 }
 
+test('an archived blob says what to do about it', async () => {
+  const { endpoint } = await answering(refusal(409, 'BlobArchived', 'Not permitted.'));
+  await expect(endpoint.openSource('blob', never)).rejects.toMatchObject({
+    code: 'permission_denied',
+    message: expect.stringMatching(/the blob is archived: change its tier/),
+  });
+});
+
 test.each([
   [412, 'LeaseIdMissing'],
   [409, 'LeaseIdMismatchWithBlobOperation'],

@@ -52,6 +52,13 @@ test.each([
   expect(error.message).toContain('a/key: in the words of the server');
 });
 
+test('an archived object says what to do about it', () => {
+  expect(fileError(answer('InvalidObjectState', 403), 'open', 'a/key', 'source')).toMatchObject({
+    code: 'permission_denied',
+    message: expect.stringMatching(/: restore the archived object, then retry the transfer$/),
+  });
+});
+
 test.each([
   ['ECONNREFUSED', { syscall: 'connect' }, 'connection_failed', 'connect'],
   ['ENOTFOUND', { syscall: 'getaddrinfo' }, 'connection_failed', 'connect'],
