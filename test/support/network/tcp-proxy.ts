@@ -165,7 +165,7 @@ export async function startTcpProxy(
       }
       await send(to, next.chunk, direction);
       if (!carry(next.chunk.length)) {
-        if (limit.end === 'stall') return;
+        if (limit.end === 'stall') return void from.pause();
         await new Promise((written) => to.write('', written));
         for (const socket of [from, to]) socket.resetAndDestroy();
         return;

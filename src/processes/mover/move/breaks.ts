@@ -8,6 +8,7 @@
  * delays of the retries are better than further minutes of silence.
  */
 import { AttemptError } from '../failure.ts';
+import type { Meter } from '../meter.ts';
 import { deliveredBytes } from './move-state.ts';
 import type { Progress } from './resume.ts';
 
@@ -32,22 +33,27 @@ export interface Breaks {
   explain(error: unknown): unknown;
 }
 
-export function createBreaks(progress: Progress): Breaks {
-  const most = { delivered: progress.state ? deliveredBytes(progress.state) : 0, hashed: 0 };
+export function createBreaks(progress: Progress, meter: Pick<Meter, 'resumed'>): Breaks {
+  const before = progress.state ? deliveredBytes(progress.state) : 0;
+  const most = { delivered: before, hashed: 0, found: 0 };
   let inARow = 0;
   let givenUp = false;
 
   /**
    * Returns whether more is delivered than at any break before, or, after a restart, more of what
-   * was delivered is hashed.
+   * was delivered is hashed. FTPS counts bytes that may still be on their way. If they are lost, the
+   * next connection finds how far the one before has come.
    */
   function gained(): boolean {
     const { state } = progress;
     const delivered = state ? deliveredBytes(state) : 0;
     const hashed = state ? Math.min(delivered, state.hashed * state.chunkSize) : 0;
-    const isMore = delivered > most.delivered || hashed > most.hashed;
+    const found = meter.resumed();
+    const wasFurther = found > most.found && found < most.delivered;
+    const isMore = delivered > most.delivered || hashed > most.hashed || wasFurther;
     most.delivered = Math.max(most.delivered, delivered);
     most.hashed = Math.max(most.hashed, hashed);
+    most.found = Math.max(most.found, found);
     return isMore;
   }
 

@@ -85,7 +85,7 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
 }
 
 async function moveOverBreaks(move: Move, progress: Progress): Promise<Moved> {
-  const breaks = createBreaks(progress);
+  const breaks = createBreaks(progress, move.meter);
   for (;;) {
     try {
       return await connectAndMove(move, progress);
@@ -108,7 +108,7 @@ function howConnectionEnded(error: unknown, { state, startedOver }: Progress): E
   const { code, phase } = error.failure;
   if (code !== 'connection_failed' && code !== 'stalled') return null;
   // A server that discards whole files, as over a quota, must not get one again and again.
-  if (startedOver && /verify|commit/.test(phase)) return null;
+  if (startedOver && code !== 'stalled' && /verify|commit/.test(phase)) return null;
   // A small file is written when it is opened, before there is a state.
   if (phase !== 'write' && (state === null || /connect|sign_in/.test(phase))) return null;
   return code === 'stalled' ? 'stalled' : 'broke';
