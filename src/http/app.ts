@@ -65,6 +65,7 @@ import {
   limitAppends,
   limitHandlers,
   mayTakeEffect,
+  WITHIN_MS,
   withinLimit,
 } from './requests/time-limit.ts';
 import { rejectUnreadBody, validatorCompiler } from './requests/validation.ts';
@@ -158,9 +159,11 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
     setCommonHeaders(request, reply, deps.config);
     // Fastify runs no hooks for these errors.
     reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-    const rejection = isApi(request)
-      ? await authenticate(authentication, request, reply).catch((reason: unknown) => reason)
-      : undefined;
+    // Fastify decorates no request with a broken URL.
+    request.leftMs = deps.answerWithinMs ?? WITHIN_MS;
+    const admit = async () =>
+      isApi(request) ? authenticate(authentication, request, reply) : undefined;
+    const rejection = await withinLimit(request, reply, admit).catch((reason: unknown) => reason);
     answerError(rejection ?? error, request, reply);
   }
 

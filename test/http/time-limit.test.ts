@@ -163,6 +163,13 @@ describeWithPostgres('the time limit of a request', () => {
       expect((await askLate('GET', path)).status).toBe(200);
     });
 
+    test('ends the admission of a request whose URL is broken', async () => {
+      const before = api.logged.length;
+      const answer = await whileLocked('read.keys', () => askLate('GET', '/v1/transfers/%zz'));
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+      expect(api.logged.slice(before).join()).toContain('/health/ready names the one');
+    });
+
     test('leaves open whether a change of Postgres alone took effect', async () => {
       const { key } = await api.createKey(['operate']);
       const answer = await whileLocked('work.deliveries', () =>

@@ -19,7 +19,7 @@ import { changed } from '../../commands/remembered-streams.ts';
 import { asksForCsv } from '../csv.ts';
 
 /** Clients and proxies often wait for 30 s, and a slow network needs a part of them. */
-const WITHIN_MS = 15_000;
+export const WITHIN_MS = 15_000;
 /** A server of others, such as a partner's, has a time limit of 30 s. */
 const OTHERS_MS = 30_000;
 
