@@ -14,10 +14,12 @@ type Mode = 'alone' | 'shared';
 interface Taken {
   name: string;
   mode: Mode;
+  /** The session that it is for. The lock is lost with it. */
+  session: Sql;
   controller: AbortController;
 }
 
-/** The connection was lost right after it got the lock. */
+/** The connection was lost before the answer to a request for a lock, or with it. */
 class LockLost extends Error {
   override readonly name = 'LockLost';
   readonly code = 'CONNECTION_CLOSED';
@@ -74,7 +76,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   /** When the last answered statement was sent. The session has been idle since then at most. */
   let aliveAt = performance.now();
   const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
-  const modes: Record<Mode, Record<'lock' | 'unlock', (key: bigint) => Promise<boolean>>> = {
+  const modes: Record<Mode, Record<'lock' | 'unlock', (lock: Taken) => Promise<boolean>>> = {
     alone: { lock: batched('pg_try_advisory_lock'), unlock: batched('pg_advisory_unlock') },
     shared: {
       lock: batched('pg_try_advisory_lock_shared'),
@@ -82,16 +84,22 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     },
   };
 
-  /** Returns a function of Postgres whose concurrent calls share a statement. */
+  /**
+   * Returns a function of Postgres whose concurrent calls share a statement. A call waits for the
+   * statement before it, and its session may be lost meanwhile. The next session must not carry it
+   * out: it would grant a lock that counts as lost, and nobody would release it. So it gets null in
+   * place of the key.
+   */
   function batched(name: string) {
-    const answer = async (keys: bigint[]) => {
+    const answer = async (locks: Taken[]) => {
       const sentAt = performance.now();
-      const rows = await sql<{ done: boolean }[]>`
+      const keys = locks.map((lock) => (lock.session === sql ? String(keyOf(lock.name)) : null));
+      const rows = await sql<{ done: boolean | null }[]>`
         select ${sql(name)}(key) as done
-          from unnest(${keys.map(String)}::bigint[]) with ordinality as asked(key, nr)
+          from unnest(${keys}::bigint[]) with ordinality as asked(key, nr)
          order by nr`;
       aliveAt = sentAt;
-      return rows.map(({ done }) => done);
+      return rows.map(({ done }) => done ?? false);
     };
     // A connection that does not answer is replaced by the heartbeat.
     return createBatcher(answer, { answerWithinMs: null });
@@ -153,27 +161,27 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     closing.signal.throwIfAborted();
     for (const held of taken)
       if (held.name === name && (held.mode === 'alone' || mode === 'alone')) return null;
-    const lock: Taken = { name, mode, controller: new AbortController() };
+    const lock: Taken = { name, mode, session: sql, controller: new AbortController() };
     taken.add(lock);
     let locked = false;
     try {
-      locked = await modes[mode].lock(keyOf(name));
+      locked = await modes[mode].lock(lock);
     } finally {
       if (!locked) taken.delete(lock);
     }
-    if (!locked) return null;
-    // Granted and lost in one packet: the lock is free, so null would be wrong.
+    // The lock may be free, so null would be wrong. It was not asked for, or granted and lost in one
+    // packet.
     if (lock.controller.signal.aborted) throw new LockLost();
-    return hold(lock);
+    return locked ? hold(lock) : null;
   }
 
   function hold(lock: Taken): Held {
-    const { name, mode, controller } = lock;
+    const { mode, controller } = lock;
     let released: Promise<void> | null = null;
     const release = async () => {
       if (controller.signal.aborted) return;
       // An error here means a lost connection, and the lock is lost with it.
-      await modes[mode].unlock(keyOf(name)).catch(() => {});
+      await modes[mode].unlock(lock).catch(() => {});
       taken.delete(lock);
     };
     return {

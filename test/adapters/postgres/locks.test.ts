@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { createLocks, type Locks } from '../../../src/adapters/postgres/locks.ts';
 import { createProxiedDatabase } from '../../support/postgres/proxied.ts';
@@ -168,6 +169,30 @@ describeWithPostgres('locks', () => {
     } finally {
       await Promise.all([locks.close(), other.close()]);
       await drop();
+    }
+  });
+
+  it('leave no lock behind that was requested before a lost connection', async () => {
+    const proxied = await createProxiedDatabase();
+    const locks = createLocks(proxied.url, { pollMs: 20 });
+    try {
+      await locks.acquire('before', never);
+      proxied.proxy.stall(true);
+      const first = locks.tryAcquire('first');
+      await setImmediate();
+      // It waits until the first one has its answer.
+      const second = locks.tryAcquire('second');
+      const requests = Promise.allSettled([first, second]);
+      proxied.proxy.cut();
+      proxied.proxy.stall(false);
+      for (const { status } of await requests) expect(status).toBe('rejected');
+      // Keeps the next session busy, and with it all that it holds.
+      await locks.acquire('after', never);
+      for (const name of ['first', 'second'])
+        expect([name, await locks.isHeld(name)]).toEqual([name, false]);
+    } finally {
+      await locks.close();
+      await proxied.drop();
     }
   });
 
