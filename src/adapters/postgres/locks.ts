@@ -169,8 +169,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     } finally {
       if (!locked) taken.delete(lock);
     }
-    // The lock may be free, so null would be wrong. It was not asked for, or granted and lost in one
-    // packet.
+    // Nobody asked for the lock, or it was granted and lost in one packet. It may be free, so null
+    // would be wrong.
     if (lock.controller.signal.aborted) throw new LockLost();
     return locked ? hold(lock) : null;
   }

@@ -41,8 +41,8 @@ export function createBreaks(progress: Progress, meter: Pick<Meter, 'resumed'>):
 
   /**
    * Returns whether more is delivered than at any break before, or, after a restart, more of what
-   * was delivered is hashed. FTPS counts bytes that may still be on their way. If they are lost, the
-   * next connection finds how far the one before has come.
+   * was delivered is hashed. FTPS counts bytes that may still be on their way. If they are lost,
+   * the next connection finds how far the one before has come.
    */
   function gained(): boolean {
     const { state } = progress;
