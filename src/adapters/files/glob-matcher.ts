@@ -13,16 +13,9 @@ export function compileGlobs(pattern: string, exclude: readonly string[]): Takes
   return (path) => takes(path) && !leavesOut.some((leaves) => leaves(path));
 }
 
-/** `.` and `..` as the name of a folder or file. */
-const DOTS = /(?<=^|\/)\.{1,2}(?=\/|$)/g;
-
-// A name may have line breaks, and objects of S3 may be called `.` and `..`. These names are
-// rejected later. Globs must not leave them out: a folder would look complete without them.
 function compile(glob: string): TakesPath {
+  // A name may have line breaks. The walk rejects it, and does not leave it out.
   const regexp = picomatch.makeRe(glob, { dot: true, flags: 's' });
   const ofPath = glob.includes('/');
-  return (path) => {
-    const compared = ofPath ? path : path.slice(path.lastIndexOf('/') + 1);
-    return regexp.test(compared.replace(DOTS, '-'));
-  };
+  return (path) => regexp.test(ofPath ? path : path.slice(path.lastIndexOf('/') + 1));
 }

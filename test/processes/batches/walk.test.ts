@@ -57,9 +57,9 @@ describe('the walk through a folder', () => {
   });
 
   it.each(['*', '**/*', '?*', '!(x)'])(
-    'leaves no name out that begins with a line break, or has dots alone: %s',
+    'leaves no name out that begins with a line break: %s',
     async (pattern) => {
-      const names = ['\n.a', '\r.a', '.', '..', '...', 'b\n.a', '\u2028.a', '\u2029.a'];
+      const names = ['\n.a', '\r.a', 'b\n.a', '\u2028.a', '\u2029.a'];
       expect(pathsOf(await all(listing(names), { pattern }))).toEqual(names);
     },
   );
