@@ -86,9 +86,9 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
 
   /**
    * Returns a function of Postgres whose concurrent calls share a statement. A call waits for the
-   * statement before it, and its session may be lost meanwhile. The next session must not carry it
-   * out: it would grant a lock that counts as lost, and nobody would release it. So it gets null in
-   * place of the key.
+   * statement before it, and its session may be lost meanwhile. The next session must not carry the
+   * call out: it would grant a lock that counts as lost and is never released. So the statement has
+   * null in place of the key of such a call.
    */
   function batched(name: string) {
     const answer = async (locks: Taken[]) => {
@@ -169,8 +169,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     } finally {
       if (!locked) taken.delete(lock);
     }
-    // Nobody asked for the lock, or it was granted and lost in one packet. It may be free, so null
-    // would be wrong.
+    // The request was not sent, or its lock was granted and lost in one packet. The lock may be free,
+    // so null would be wrong.
     if (lock.controller.signal.aborted) throw new LockLost();
     return locked ? hold(lock) : null;
   }
