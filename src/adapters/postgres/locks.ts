@@ -169,8 +169,8 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     } finally {
       if (!locked) taken.delete(lock);
     }
-    // The request was not sent, or its lock was granted and lost in one packet. The lock may be free,
-    // so null would be wrong.
+    // The request was not sent, or its lock was granted and lost in one packet. The lock may be
+    // free, so null would be wrong.
     if (lock.controller.signal.aborted) throw new LockLost();
     return locked ? hold(lock) : null;
   }
