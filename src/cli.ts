@@ -1,5 +1,5 @@
-import { runCommand } from './cli/program/run-command.ts';
 import { PROCESS } from './cli/program/terminal.ts';
+import { runCommand } from './cli/run-command.ts';
 
 // Exits even if handles are still open.
 process.exit(await runCommand(process.argv.slice(2), PROCESS));

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesWithLongTests } from '../scripts/long-tests.ts';
-import { SHORTEST_HOURS } from '../src/cli/retention.ts';
+import { SHORTEST_HOURS } from '../src/cli/log/retention.ts';
 import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { runCommand } from '../../../src/cli/program/run-command.ts';
+import { runCommand } from '../../../src/cli/run-command.ts';
 
 /** For a test that runs several commands, while the machine may be busy. */
 export const CLI_TIMEOUT_MS = 120_000;

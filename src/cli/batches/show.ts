@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchAnswer } from '../../contract/batches/answers.ts';
+import { toBatch } from '../../contract/batches/views.ts';
+import type { BatchStatus } from '../../domain/batches/batch.ts';
+import { notFound } from '../../domain/errors.ts';
+import type { Installation } from '../../installation.ts';
+import { findBatch, listRejected } from '../../projections/batches/queries.ts';
+import { EXIT, type ExitCode } from '../program/exit-codes.ts';
+import { bytes, note, print, printFacts, printJson, printTable } from '../program/output.ts';
+import { createProgressBar } from '../program/progress.ts';
+import { failUntilVerdict, terminal } from '../program/terminal.ts';
+import type { Common } from '../transfers/flags.ts';
+
+const LOOK_MS = 500;
+/** Rejected items that `show` prints. */
+const REJECTED_SHOWN = 20;
+
+const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
+  completed: EXIT.done,
+  completed_with_failures: EXIT.transferFailed,
+  cancelled: EXIT.transferCancelled,
+};
+
+async function find(stores: Installation, account: string, id: string): Promise<BatchAnswer> {
+  const found = await findBatch(stores, account, id);
+  if (!found) throw notFound('batch');
+  return toBatch(found, found.counts);
+}
+
+/** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
+export async function watchBatch(
+  installation: Installation,
+  id: string,
+  options: Common,
+): Promise<void> {
+  failUntilVerdict();
+  const { account, json } = options;
+  const stop = terminal().stopSignal();
+  const bar = json ? null : createProgressBar();
+  for (;;) {
+    const batch = await find(installation, account, id);
+    if (batch.ended_at !== null || stop.aborted) {
+      bar?.clear();
+      terminal().exitCode = ENDS[batch.status] ?? EXIT.failed;
+      await showBatch(installation, id, options);
+      if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
+      return;
+    }
+    bar?.show(...progressOf(batch));
+    await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+  }
+}
+
+/** Returns the share of the items that have ended, and what the bar says beside it. */
+function progressOf({ counts, bytes: size, status }: BatchAnswer): [share: number, text: string] {
+  const { items, completed, failed, cancelled } = counts;
+  const ended = completed + failed + cancelled;
+  const failures = failed > 0 ? `, ${failed} failed` : '';
+  const listing = status === 'creating' ? ', still listing' : '';
+  return [
+    items === 0 ? 0 : ended / items,
+    `${ended} of ${items} files, ${bytes(size.completed)}${failures}${listing}`,
+  ];
+}
+
+/** Prints a batch, with the first of its rejected items. */
+export async function showBatch(
+  installation: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const batch = await find(installation, account, id);
+  if (json) return printJson(batch);
+  const { folder, counts } = batch;
+  await printFacts({
+    id,
+    account,
+    status: batch.status,
+    ...(folder && { source: folder.source_uri, destination: folder.destination_uri }),
+    ...(folder && { pattern: `${folder.pattern}${folder.recursive ? ', with subfolders' : ''}` }),
+    ...(batch.retry_of && { 'retry of': batch.retry_of }),
+    items: counts.items,
+    waiting: counts.pending + counts.queued,
+    'in progress': counts.in_progress,
+    completed: `${counts.completed} (${bytes(batch.bytes.completed)})`,
+    failed: counts.failed,
+    cancelled: counts.cancelled,
+    created: batch.created_at,
+    ended: batch.ended_at,
+  });
+  if (counts.rejected === 0) return;
+  const page = { limit: REJECTED_SHOWN, offset: 0 };
+  const { items, total } = await listRejected(installation.sql, id, page);
+  await print('');
+  await printTable(
+    ['REJECTED', 'CODE', 'WHY'],
+    items.map(({ source_uri, error }) => [source_uri, error.code, error.message]),
+    '',
+  );
+  if (total > items.length) note(`${total - items.length} more were rejected`);
+}

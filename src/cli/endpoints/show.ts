@@ -1,0 +1,88 @@
+import {
+  addressIn,
+  type Endpoint,
+  hasHostKey,
+  newHostKeysOf,
+} from '../../domain/endpoints/endpoint.ts';
+import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
+import { type EndpointSettings, protocolOf } from '../../domain/protocols/index.ts';
+import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
+import type { EndpointConnectivity } from '../../processes/endpoints/connectivity.ts';
+import { printTable } from '../program/output.ts';
+
+/** Returns an endpoint as `endpoints list --json` prints it. */
+export function shown(endpoint: Endpoint) {
+  const {
+    endpoint_id,
+    name,
+    settings,
+    sign_in,
+    max_connections,
+    accounts,
+    overwrite,
+    bandwidth = null,
+    paused,
+    unreachable_since,
+  } = endpoint;
+  return {
+    id: endpoint_id,
+    name,
+    ...settings,
+    ...(protocolOf(settings).via && { via: viaOf(settings) }),
+    ...(hasHostKey(settings) && {
+      host_keys: hostKeysOf(settings),
+      announced_host_keys: newHostKeysOf(endpoint),
+    }),
+    sign_in,
+    max_connections,
+    accounts,
+    overwrite,
+    bandwidth,
+    paused,
+    unreachable_since,
+  };
+}
+
+export function printEndpoints(
+  endpoints: Endpoint[],
+  health: Map<string, EndpointConnectivity>,
+  filtered: boolean,
+): Promise<void> {
+  const rows = endpoints.map((endpoint) => [
+    endpoint.name,
+    endpoint.settings.protocol,
+    addressOf(endpoint.settings),
+    endpoint.sign_in,
+    endpoint.max_connections,
+    health.get(endpoint.endpoint_id)?.last_success_at ?? null,
+    stateOf(endpoint, health.get(endpoint.endpoint_id)),
+  ]);
+  const none = filtered
+    ? 'No endpoints match'
+    : 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
+  return printTable(
+    ['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'],
+    rows,
+    none,
+  );
+}
+
+/** Returns the address of an endpoint, with its user and its hop. */
+export function addressOf(settings: EndpointSettings): string {
+  const user = 'username' in settings ? `${settings.username}@` : '';
+  const via = viaOf(settings);
+  return `${user}${addressIn(settings)}${via ? ` via ${nameOfVia(via)}` : ''}`;
+}
+
+function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {
+  const { paused, unreachable_since, settings } = endpoint;
+  const states = [
+    paused ? 'paused' : null,
+    unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
+    hasHostKey(settings) && settings.host_key_sha256 === null
+      ? 'host key not accepted'
+      : (health?.error?.message ?? null),
+    newHostKeysOf(endpoint).length > 0 ? 'a new host key is announced' : null,
+  ].filter((state) => state !== null);
+  return states.length === 0 ? 'ready' : states.join(', ');
+}

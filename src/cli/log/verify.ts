@@ -1,0 +1,220 @@
+import type { KeyObject } from 'node:crypto';
+import { readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { replaceFile } from '../../adapters/durable-file.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { type Installation, openStore } from '../../installation.ts';
+import type { Fault } from '../../processes/verification/fault.ts';
+import {
+  type DamagedCheckpoint,
+  type KeptCheckpoint,
+  readCheckpoint,
+} from '../../processes/verification/kept-checkpoints.ts';
+import { readState, writeState } from '../../processes/verification/saved-state.ts';
+import { type Verdict, verifyLog } from '../../processes/verification/verify-log.ts';
+import { EXIT } from '../program/exit-codes.ts';
+import { note, print, printJson, visible } from '../program/output.ts';
+import { createProgressBar } from '../program/progress.ts';
+import { withInstallation } from '../program/session.ts';
+import { failUntilVerdict, terminal } from '../program/terminal.ts';
+import { readPublicKeys } from './public-keys.ts';
+
+const SAVE_EVERY_MS = 15_000;
+/** A signed note is far smaller; exports of the log are larger. */
+const LARGEST_NOTE = 1_048_576;
+/** Files that a message names. */
+const MAX_NAMED = 5;
+
+/** What a file or a folder of checkpoints has. */
+interface KeptFiles {
+  checkpoints: KeptCheckpoint[];
+  damaged: DamagedCheckpoint[];
+}
+
+const NONE: KeptFiles = { checkpoints: [], damaged: [] };
+
+interface VerifyOptions {
+  checkpoint?: string;
+  key: string[];
+  resume?: string;
+  json?: boolean;
+}
+
+export function addVerifyCommand(audit: Command): void {
+  audit
+    .command('verify')
+    .description('check the whole log; exit code 1 if it finds a fault')
+    .option(
+      '--checkpoint <file or folder>',
+      'checkpoints that you kept elsewhere, to compare the log with',
+    )
+    .option(
+      '--key <file>',
+      'public keys: one of them must have signed each checkpoint; may be repeated',
+      (file: string, files: string[]) => [...files, file],
+      [],
+    )
+    .option('--resume <file>', 'save the progress in this file, and continue from there')
+    .option('--json', 'JSON lines: the faults, then the result')
+    .action(async (options: VerifyOptions) => {
+      const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
+      const kept = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : NONE;
+      await withInstallation(
+        async (installation) => {
+          const { config, sql } = installation;
+          const store = await openStore(config, sql, { keepsUnreadable: true });
+          try {
+            await verify({ ...installation, store }, kept, options);
+          } finally {
+            await store.close();
+          }
+        },
+        { opensChangedLog: true, runsLong: true },
+      );
+    });
+}
+
+async function verify(
+  { store, patient, logId, otherVersions }: Installation,
+  { checkpoints, damaged }: KeptFiles,
+  { key, resume, json }: VerifyOptions,
+): Promise<void> {
+  failUntilVerdict();
+  const run = { logId, checkpoints, damaged };
+  const saved = resume === undefined ? null : await unlessGone(readFile(resume, 'utf8'));
+  const bar = json ? null : createProgressBar();
+  const started = performance.now();
+  let saveAt = performance.now() + SAVE_EVERY_MS;
+  const verdict = await verifyLog(
+    {
+      ...{ store, sql: patient, logId },
+      comparesApi: !otherVersions.has('transfers'),
+      comparesTree: !otherVersions.has('proof'),
+    },
+    {
+      checkpoints,
+      damaged,
+      resume: saved === null ? null : readState(saved, run),
+      async report(fault) {
+        bar?.clear();
+        // A name in a log that was changed may be anything.
+        await (json ? printJson(fault) : print(visible(inWords(fault))));
+      },
+      onProgress(events, share) {
+        const seconds = Math.max((performance.now() - started) / 1_000, 0.001);
+        bar?.show(share, `${events} events  ${Math.round(events / seconds)} events/s`);
+      },
+      async save(state) {
+        if (resume === undefined || performance.now() < saveAt) return;
+        await replaceFile(resume, writeState(state(), run));
+        saveAt = performance.now() + SAVE_EVERY_MS;
+      },
+    },
+  ).finally(() => bar?.clear());
+  if (resume !== undefined) await unlink(resume).catch(() => undefined);
+  if (verdict.faults === 0) terminal().exitCode = EXIT.done;
+  if (json) return printJson(result(verdict, checkpoints));
+  await print(summary(verdict, checkpoints));
+  if (verdict.retained > 0)
+    note(
+      `${verdict.retained} more events left the log by retention: ` +
+        '`waybill audit list --type log.retention_recorded` names the exports that have them',
+    );
+  if (!verdict.comparedApi)
+    note(
+      otherVersions.has('transfers')
+        ? 'The transfers were not compared with the API, because their tables are of another version'
+        : 'Not all transfers were compared with the API, because their tables are behind the log. ' +
+            'Run it again while the service runs',
+    );
+  if (checkpoints.length > 0 && key.length === 0)
+    note('The signatures of the checkpoints were not checked: --key takes their public keys');
+}
+
+function inWords({ stream, revision, event_id, problem }: Fault): string {
+  if (stream === null) return `the log: ${problem}`;
+  const place = revision === null ? stream : `${stream} revision ${revision}`;
+  return `${place} (${event_id}): ${problem}`;
+}
+
+function result(
+  { events, retained, streams, faults, agreed, comparedApi }: Verdict,
+  checkpoints: unknown[],
+) {
+  return {
+    events,
+    retained,
+    streams,
+    broken: faults,
+    compared_with_api: comparedApi,
+    checkpoints: checkpoints.length,
+    agrees_with: agreed && {
+      source: agreed.source,
+      size: agreed.size,
+      root_hash: Buffer.from(agreed.root).toString('hex'),
+    },
+  };
+}
+
+function summary(
+  { events, streams, faults, agreed }: Verdict,
+  checkpoints: KeptCheckpoint[],
+): string {
+  const counted = `${events} events in ${streams} streams: `;
+  if (faults > 0)
+    return (
+      `${counted}${faults} ${faults === 1 ? 'fault' : 'faults'}\n` +
+      'Keep the log and the tables as they are. Do not rebuild projections'
+    );
+  if (agreed === null)
+    return (
+      `${counted}consistent in itself\n` +
+      'Only a checkpoint or an export that was kept elsewhere shows whether the log was rewritten'
+    );
+  const signed =
+    checkpoints.length === 1 ? 'the checkpoint' : `all ${checkpoints.length} checkpoints`;
+  return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;
+}
+
+/** Reads one checkpoint, or all of a folder. Leaves out its other files, and says so. */
+async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptFiles> {
+  const isFolder = (await stat(path)).isDirectory();
+  const files = isFolder ? (await readdir(path, { recursive: true })).sort() : [''];
+  const checkpoints: KeptCheckpoint[] = [];
+  const damaged: DamagedCheckpoint[] = [];
+  const others: string[] = [];
+  for (const name of files) {
+    const file = join(path, name);
+    const info = await unlessGone(stat(file));
+    if (info?.isDirectory()) continue;
+    const isSmall = info?.isFile() && info.size <= LARGEST_NOTE;
+    const text = isSmall ? await unlessGone(readFile(file, 'utf8')) : null;
+    const found = text && readCheckpoint(file, text, keys);
+    if (!found) others.push(file);
+    else if ('problem' in found) damaged.push(found);
+    else checkpoints.push(found);
+  }
+  if (checkpoints.length === 0) throw hasNone(path, damaged);
+  // One of them may be a checkpoint that was damaged.
+  const named = others.slice(0, MAX_NAMED).join(', ');
+  if (named) note(`Skipped files that are no checkpoints (${others.length}): ${named}`);
+  return { checkpoints: checkpoints.sort((a, b) => a.size - b.size), damaged };
+}
+
+function hasNone(path: string, [first]: DamagedCheckpoint[]): DomainError {
+  return new DomainError(
+    'validation_failed',
+    first
+      ? `${first.source}: ${first.problem}`
+      : `${path} has no checkpoint (a signed note, as \`waybill log checkpoint\` prints it)`,
+  );
+}
+
+/** Returns null if there is no such file, or none any more: a service may write into the folder. */
+async function unlessGone<T>(asked: Promise<T>): Promise<T | null> {
+  return asked.catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+}

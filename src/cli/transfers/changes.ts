@@ -1,0 +1,165 @@
+import { type Command, Option } from 'commander';
+import { changeTransfers, reserveBulk } from '../../commands/bulk.ts';
+import type { Handled } from '../../commands/handle.ts';
+import { retryTransfer } from '../../commands/retry.ts';
+import { loadTransfer, setPriority } from '../../commands/transfers.ts';
+import { BULK_LIMIT, bulkRequest } from '../../contract/transfers/bulk.ts';
+import { toFilter, transferChange } from '../../contract/transfers/requests.ts';
+import { toCreated, toDetail } from '../../contract/transfers/views.ts';
+import { CHANGES } from '../../domain/transfers/decider.ts';
+import { PRIORITIES, type Transfer } from '../../domain/transfers/transfer.ts';
+import type { Installation } from '../../installation.ts';
+import { findChangeable } from '../../projections/transfers/changeable.ts';
+import { EXIT } from '../program/exit-codes.ts';
+import { note, print, printJson, printTable } from '../program/output.ts';
+import { commaSeparated, parseRequest } from '../program/parse.ts';
+import { operator, withInstallation } from '../program/session.ts';
+import { failUntilVerdict, terminal } from '../program/terminal.ts';
+import {
+  ACCOUNT_OPTION,
+  type Common,
+  type FilterOptions,
+  filtersOf,
+  withFilters,
+} from './flags.ts';
+import { watch } from './watch.ts';
+
+interface RetryOptions extends Common {
+  watch?: boolean;
+}
+
+interface BulkOptions extends Common, FilterOptions {
+  ids?: string[];
+  priority?: string;
+  continueFrom?: string;
+}
+
+/** Adds the commands that retry transfers, change their priority, and change many at once. */
+export function addTransferChanges(transfers: Command): void {
+  transfers
+    .command('retry')
+    .description('copy the file of a failed or cancelled transfer again, as a new transfer')
+    .argument('<transfer-id>')
+    .option('--watch', 'follow the new transfer to its end, as `transfers watch` does')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document; JSON lines with --watch')
+    .action((id: string, options: RetryOptions) =>
+      withInstallation(
+        async (installation) => {
+          const { commands } = installation;
+          const created = await retryTransfer(commands, options.account, id, operator());
+          const answer = (state: Transfer) => ({ ...toCreated(state), retry_of: id });
+          await printCreated(installation, created, answer, options);
+        },
+        { runsLong: options.watch },
+      ),
+    );
+
+  transfers
+    .command('set-priority')
+    .description('change the priority of a pending or queued transfer')
+    .argument('<transfer-id>')
+    .argument('<priority>', PRIORITIES.join(', '))
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document')
+    .action(async (id: string, value: string, { account, json }: Common) => {
+      const { priority } = parseRequest(transferChange, { priority: value }, 'The change');
+      const state = await withInstallation(async ({ commands }) => {
+        await loadTransfer(commands, account, id);
+        const changed = await setPriority(commands, id, priority, operator());
+        await commands.waitFor('transfers', changed.position);
+        return changed.state;
+      });
+      if (json) await printJson(toDetail(state));
+      else await print(`${id} has the priority ${priority}`);
+    });
+
+  withFilters(
+    transfers
+      .command('bulk')
+      .description(`change up to ${BULK_LIMIT} transfers; exit code 4 if one was refused`)
+      .argument('<action>', Object.keys(CHANGES).map(toOption).join(', '))
+      .option('--ids <ids>', 'the transfers: a,b', commaSeparated),
+  )
+    .addOption(
+      new Option('--priority <priority>', 'the new priority, for set-priority').choices(PRIORITIES),
+    )
+    .option(
+      '--continue-from <transfer-id>',
+      'what the previous call printed, with the same filters',
+    )
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document, as the API answers')
+    .action((action: string, options: BulkOptions, command: Command) => {
+      const filters = Object.values(filtersOf(options)).filter((value) => value !== undefined);
+      if ((options.ids === undefined) === (filters.length === 0))
+        command.error(
+          "error: choose the transfers by '--ids', or by filters such as '--status failed'",
+        );
+      if (options.ids !== undefined && options.continueFrom !== undefined)
+        command.error("error: option '--continue-from' cannot be used with option '--ids'");
+      return withInstallation((installation) => bulk(installation, action, options));
+    });
+}
+
+function toOption(action: string): string {
+  return action.replace('_', '-');
+}
+
+/** Prints a transfer that was created. Follows it with `watch`. */
+export async function printCreated(
+  installation: Installation,
+  { state, position }: Handled<Transfer>,
+  answer: (state: Transfer) => object,
+  { account, json, watch: follow }: Common & { watch?: boolean | undefined },
+): Promise<void> {
+  const id = state.facts.transfer_id;
+  await installation.commands.waitFor('transfers', position);
+  if (follow) failUntilVerdict();
+  if (json) await printJson(answer(state));
+  else await print(id);
+  if (follow) return watch(installation, account, id, json);
+  if (!json) note(`Follow it with \`waybill transfers watch ${id}\``);
+}
+
+async function bulk(
+  { sql, commands }: Installation,
+  action: string,
+  { account, json, ids, priority, continueFrom, ...options }: BulkOptions,
+): Promise<void> {
+  const filters = Object.entries(filtersOf(options)).filter(([, value]) => value !== undefined);
+  const body = {
+    action: action.replace('-', '_'),
+    ids,
+    filter: filters.length > 0 ? Object.fromEntries(filters) : undefined,
+    continue_from: continueFrom,
+    priority,
+  };
+  const request = parseRequest(bulkRequest, body, 'The change');
+  if (request.filter?.q !== undefined) await commands.catchUp('transfer_search');
+  const reserved = await reserveBulk(request, (filter) =>
+    findChangeable(sql, account, toFilter(filter), request, BULK_LIMIT),
+  );
+  const { answer, position } = await changeTransfers(
+    commands,
+    account,
+    request,
+    reserved,
+    false,
+    operator(),
+  );
+  await commands.waitFor('transfers', position);
+  if (answer.refused > 0) terminal().exitCode = EXIT.refused;
+  if (json) await printJson(answer);
+  else {
+    await print(`${answer.done} done, ${answer.refused} refused`);
+    if (answer.refused > 0)
+      await printTable(
+        ['ID', 'CODE', 'WHY'],
+        answer.refusals.map(({ id, code, detail }) => [id, code, detail]),
+        '',
+      );
+  }
+  if (answer.continue_from !== null)
+    note(`More transfers match: repeat the command with --continue-from ${answer.continue_from}`);
+}

@@ -1,0 +1,124 @@
+import { type Command, Option } from 'commander';
+import { METADATA_KEYS } from '../../contract/transfers/requests.ts';
+import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
+import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
+import { accountOption } from '../program/parse.ts';
+
+export const ACCOUNT_OPTION = accountOption('transfers');
+
+export const METADATA_OPTION = [
+  '--metadata <key=value>',
+  `your own key and value; repeat it, at most ${METADATA_KEYS} times`,
+] as const;
+
+export const PRESERVE_MTIME_OPTION = [
+  '--preserve-mtime',
+  'give the destination the modification time of the source',
+] as const;
+
+export function verifyOption(): Option {
+  return new Option('--verify <how>', 'read the destination again and compare its SHA-256').choices(
+    ['read_back'],
+  );
+}
+
+/** The options that say what follows a completed transfer, as the user gives them. */
+export interface AfterOptions {
+  sourceAfter?: string;
+  moveTo?: string;
+  writeMarker?: string;
+}
+
+/** Adds the options that say what follows a completed transfer. */
+export function withAfter(command: Command): Command {
+  return command
+    .addOption(
+      new Option('--source-after <action>', 'what to do with the source after the copy').choices([
+        'keep',
+        'delete',
+      ]),
+    )
+    .addOption(
+      new Option(
+        '--move-to <folder>',
+        'after the copy, move the source to this folder below its own',
+      ).conflicts('sourceAfter'),
+    )
+    .option(
+      '--write-marker <end>',
+      'after the copy, write an empty file NAME and this end, such as .done, beside the destination',
+    );
+}
+
+/** Returns `after` of the API, as the options give it. */
+export function afterOf({ sourceAfter, moveTo, writeMarker }: AfterOptions) {
+  const source = moveTo === undefined ? sourceAfter : { move_to: moveTo };
+  return source === undefined && writeMarker === undefined
+    ? undefined
+    : { source, destination_marker: writeMarker };
+}
+
+export interface Common {
+  account: string;
+  json?: boolean | undefined;
+}
+
+/** The options that choose transfers, as the user gives them. */
+export interface FilterOptions {
+  q?: string;
+  status?: string;
+  errorCode?: string;
+  from?: string;
+  to?: string;
+  destination?: string;
+  retryOf?: string;
+  retried?: boolean;
+  batch?: string;
+}
+
+/** Adds the options that choose transfers. */
+export function withFilters(command: Command): Command {
+  return command
+    .option(
+      '--q <words>',
+      'words that are part of the file name, source, destination, metadata or id',
+    )
+    .addOption(new Option('--status <status>').choices(TRANSFER_STATUSES))
+    .addOption(
+      new Option('--error-code <code>', 'transfers that have failed with this error').choices(
+        Object.keys(TRANSFER_ERRORS),
+      ),
+    )
+    .option('--from <time>', 'created at or after this date or time')
+    .option('--to <time>', 'created at or before this date or time')
+    .option('--destination <start>', 'destinations that start with this text')
+    .option('--retry-of <transfer-id>', 'retries of this transfer')
+    .option('--retried', 'transfers that were retried')
+    .option('--no-retried', 'transfers that were not retried')
+    .option('--batch <batch-id>', 'transfers of this batch');
+}
+
+/** Returns the filters of the API that the options give. */
+export function filtersOf({
+  q,
+  status,
+  errorCode,
+  from,
+  to,
+  destination,
+  retryOf,
+  retried,
+  batch,
+}: FilterOptions) {
+  return {
+    q,
+    status,
+    error_code: errorCode,
+    from_date: from,
+    to_date: to,
+    destination,
+    retry_of: retryOf,
+    retried,
+    batch_id: batch,
+  };
+}

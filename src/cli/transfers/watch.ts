@@ -1,0 +1,158 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TransferDetail } from '../../contract/transfers/answers.ts';
+import { toDetail } from '../../contract/transfers/views.ts';
+import { isId } from '../../domain/ids.ts';
+import type { TransferStatus } from '../../domain/transfers/transfer.ts';
+import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
+import type { Installation } from '../../installation.ts';
+import { findWait } from '../../processes/dispatch/waiting-for.ts';
+import { currentTransfer } from '../../processes/live/current-transfer.ts';
+import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
+import { EXIT, type ExitCode } from '../program/exit-codes.ts';
+import { bytes, note, print, printJson, seconds, visible } from '../program/output.ts';
+import { createProgressBar } from '../program/progress.ts';
+import { failUntilVerdict, terminal } from '../program/terminal.ts';
+
+const LOOK_MS = 200;
+/** Interval of the progress lines if stderr is not a terminal. */
+const LINE_MS = 5_000;
+/** A mover needs a moment to register and to claim a transfer. */
+const PATIENCE_MS = 2_000;
+
+const ENDS: Partial<Record<TransferStatus, ExitCode>> = {
+  completed: EXIT.done,
+  failed: EXIT.transferFailed,
+  cancelled: EXIT.transferCancelled,
+};
+
+/**
+ * Shows a transfer until it ends, and sets the exit code by its final status. Throws `not_found`.
+ */
+export async function watch(
+  installation: Installation,
+  accountId: string,
+  id: string,
+  json: boolean | undefined,
+): Promise<void> {
+  failUntilVerdict();
+  const last = await follow(installation, accountId, id, {
+    ...{ json, signal: terminal().stopSignal() },
+    onEnd({ status }) {
+      terminal().exitCode = ENDS[status] ?? EXIT.failed;
+    },
+  });
+  if (!(last.status in ENDS)) note(`${id} continues, but is no longer watched`);
+}
+
+export interface FollowOptions {
+  json?: boolean | undefined;
+  signal: AbortSignal;
+  /** Runs before the end is shown. */
+  onEnd?: (detail: TransferDetail) => void;
+}
+
+/**
+ * Shows a transfer until it ends or the signal aborts. Returns its last state. Throws `not_found`.
+ */
+export async function follow(
+  installation: Installation,
+  accountId: string,
+  id: string,
+  { json, signal, onEnd }: FollowOptions,
+): Promise<TransferDetail> {
+  const { sql } = installation;
+  const bar = json ? null : createProgressBar();
+  const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
+  const startedAt = performance.now();
+  let warned = false;
+  let sized = false;
+  let shown = { at: Number.NEGATIVE_INFINITY, status: '', bytes: -1, wait: '' };
+  try {
+    for (;;) {
+      const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
+      if (!found) return throwNotFound(installation.sql, accountId, id);
+      const { transfer, moving } = found;
+      const detail = toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
+      if (detail.status in ENDS) {
+        bar?.clear();
+        onEnd?.(detail);
+        await show(detail);
+        return detail;
+      }
+      if (signal.aborted) return detail;
+      // The figures disappear a moment before the end of the transfer appears.
+      const ending = detail.status === 'in_progress' && detail.size_bytes === null && sized;
+      sized ||= detail.size_bytes !== null;
+      if (!ending) bar?.show(detail.progress_pct / 100, progress(detail));
+      const wait = detail.waiting_for?.message ?? '';
+      const news =
+        detail.status !== shown.status ||
+        ((detail.transferred_bytes !== shown.bytes || wait !== shown.wait) &&
+          performance.now() - shown.at > LINE_MS);
+      if (!bar && news) {
+        await show(detail);
+        const { status, transferred_bytes } = detail;
+        shown = { at: performance.now(), status, bytes: transferred_bytes, wait };
+      }
+      if (
+        !warned &&
+        detail.waiting_for?.reason === 'no_mover' &&
+        performance.now() - startedAt > PATIENCE_MS
+      ) {
+        warned = true;
+        bar?.clear();
+        note(
+          'No mover runs, so no transfer moves: start one with `waybill serve` (or `--roles ' +
+            'mover`)',
+        );
+      }
+      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    }
+  } finally {
+    bar?.clear();
+  }
+}
+
+/** Returns the message of a wait, and when the wait ends if that is known. */
+export function waitInWords({ message, until }: WaitingFor): string {
+  return until === null ? message : `${message} Until ${until}.`;
+}
+
+function progress({
+  status,
+  size_bytes,
+  transferred_bytes,
+  speed_bps,
+  error,
+  waiting_for,
+}: TransferDetail): string {
+  const wait = waiting_for ? `. ${waitInWords(waiting_for)}` : '';
+  if (status !== 'in_progress' || wait)
+    return `${status}${error ? `, after ${error.code}: ${visible(error.message)}` : ''}${wait}`;
+  if (size_bytes === null) return 'connecting';
+  const parts = [`${bytes(transferred_bytes)} of ${bytes(size_bytes)}`];
+  if (speed_bps)
+    parts.push(
+      `${bytes(Math.round(speed_bps / 8))}/s`,
+      `${seconds(((size_bytes - transferred_bytes) * 8) / speed_bps)} left`,
+    );
+  return parts.join('  ');
+}
+
+function at(speed: number | null): string {
+  return speed ? ` at ${bytes(Math.round(speed / 8))}/s` : '';
+}
+
+function inWords(detail: TransferDetail): string {
+  const { id, status, progress_pct, size_bytes, speed_bps, checksum_sha256, error } = detail;
+  switch (status) {
+    case 'completed':
+      return `${id} completed: ${bytes(size_bytes ?? 0)}${at(speed_bps)}, SHA-256 ${checksum_sha256}`;
+    case 'failed':
+      return `${id} failed: ${error?.code}: ${visible(error?.message ?? '')}\n  ${error?.advice}`;
+    case 'in_progress':
+      return `${id} ${Math.floor(progress_pct)} %  ${progress(detail)}`;
+    default:
+      return `${id} ${progress(detail)}`;
+  }
+}

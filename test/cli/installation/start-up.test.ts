@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, expect, test, vi } from 'vitest';
+import { EXIT } from '../../../src/cli/program/exit-codes.ts';
+import { startFakeEventStoreDb } from '../../support/event-store/fake/server.ts';
+import { freePort } from '../../support/network/free-port.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres/proxied.ts';
+import { startRestartablePostgres } from '../../support/postgres/restartable.ts';
+import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { createCli, settingsFor } from '../../support/service/cli.ts';
+import { type SpawnedService, spawnService } from '../../support/service/roles.ts';
+import { until } from '../../support/service/transfers.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+describeWithPostgres('a service that starts while a store is down', () => {
+  const closers: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0).reverse()) await close();
+  });
+
+  async function prepare(): Promise<{
+    database: ProxiedDatabase;
+    baseUrl: string;
+    start(more?: Record<string, string>): Promise<SpawnedService>;
+  }> {
+    const database = await createProxiedDatabase();
+    closers.push(() => database.drop());
+    const port = await freePort();
+    const environment = {
+      DATABASE_URL: database.url,
+      WAYBILL_MASTER_KEY: randomBytes(32).toString('base64'),
+      WAYBILL_PORT: String(port),
+    };
+    return {
+      database,
+      baseUrl: `http://127.0.0.1:${port}`,
+      async start(more = {}) {
+        const service = await spawnService({ ...environment, ...more }, ['api', 'projector']);
+        closers.push(() => service.stop());
+        return service;
+      },
+    };
+  }
+
+  async function get(
+    url: string,
+  ): Promise<{ status: number; body: Record<string, unknown> } | null> {
+    const response = await fetch(url).catch(() => null);
+    return (
+      response && {
+        status: response.status,
+        body: (await response.json()) as Record<string, unknown>,
+      }
+    );
+  }
+
+  async function expectItWaitsFor(store: string, baseUrl: string): Promise<void> {
+    await until(
+      `it reports that it waits for ${store}`,
+      async () => {
+        const health = await get(`${baseUrl}/health/ready`);
+        expect(health?.status ?? 503).toBe(503);
+        const checks = health?.body.checks as Record<string, { ok: boolean }> | undefined;
+        return checks?.[store]?.ok === false;
+      },
+      60,
+    );
+    expect(await get(`${baseUrl}/health/live`)).toEqual({ status: 200, body: { status: 'live' } });
+    expect(await get(`${baseUrl}/v1/transfers`)).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable' },
+    });
+  }
+
+  const untilReady = (baseUrl: string) =>
+    until('it is ready', async () => (await get(`${baseUrl}/health/ready`))?.status === 200, 60);
+
+  test('waits for Postgres, reports it, and then runs', async () => {
+    const { database, baseUrl, start } = await prepare();
+    await database.takeAway();
+    const starting = start();
+    await expectItWaitsFor('database', baseUrl);
+    await database.giveBack();
+    const service = await starting;
+    await untilReady(baseUrl);
+    expect(service.output()).toContain('a store does not answer; the start waits for it');
+  });
+
+  test('answers every request of clients that keep asking until it runs', async () => {
+    const { database, baseUrl, start } = await prepare();
+    await database.takeAway();
+    const starting = start();
+    await until('it answers', async () => (await get(`${baseUrl}/health/live`)) !== null);
+    let running = false;
+    const body = JSON.stringify({ source_uri: 'sftp://a/b', destination_uri: 'sftp://c/d' });
+    const headers = { 'content-type': 'application/json' };
+    const requests: [string, RequestInit][] = [
+      ['/health/live', {}],
+      ['/health/ready', {}],
+      ['/v1/transfers', {}],
+      ['/v1/transfers', { method: 'POST', headers, body }],
+    ];
+    const clients = requests.map(async ([path, request]) => {
+      const answers = new Set<number>();
+      for (let last = false; !last; ) {
+        last = running;
+        const response = await fetch(baseUrl + path, request);
+        await response.text();
+        answers.add(response.status);
+      }
+      return answers;
+    });
+    await database.giveBack();
+    await starting;
+    await untilReady(baseUrl);
+    running = true;
+    expect((await Promise.all(clients)).map((answers) => [...answers])).toEqual([
+      [200],
+      [503, 200],
+      [503, 401],
+      [503, 401],
+    ]);
+  });
+
+  test('waits for an embedded Postgres that other processes use and that is frozen', async () => {
+    const postgres = await startRestartablePostgres();
+    closers.push(() => postgres.stop());
+    postgres.freeze(true);
+    closers.push(() => postgres.freeze(false));
+    const port = await freePort();
+    const baseUrl = `http://127.0.0.1:${port}`;
+    const starting = spawnService(
+      { WAYBILL_DATA_DIR: postgres.dataDir, WAYBILL_PORT: String(port) },
+      ['api', 'projector'],
+    );
+    await Promise.race([starting, expectItWaitsFor('database', baseUrl)]);
+    postgres.freeze(false);
+    const service = await starting;
+    closers.push(() => service.stop());
+    await untilReady(baseUrl);
+  });
+
+  test('waits for the event store, reports it, and then runs', async () => {
+    const { baseUrl, start } = await prepare();
+    const log = await startFakeEventStoreDb();
+    closers.push(() => log.stop());
+    log.stop();
+    const starting = start({ EVENTSTORE_URL: log.url });
+    await expectItWaitsFor('event_store', baseUrl);
+    await log.start();
+    await starting;
+    await untilReady(baseUrl);
+  });
+
+  test('ends at once if the settings are wrong', async () => {
+    const { database, start } = await prepare();
+    const url = new URL(database.url);
+    url.username = 'stranger';
+    await expect(start({ DATABASE_URL: url.href })).rejects.toThrow(
+      /Postgres is unavailable: password authentication failed/,
+    );
+  });
+
+  test.each([
+    [{ WAYBILL_HOST: 'no host' }, /WAYBILL_HOST is "no host", but this machine has no such addr/],
+    [{ WAYBILL_HOST: '192.0.2.1' }, /WAYBILL_HOST is "192.0.2.1", but this machine has no such/],
+    [tls('/none.pem'), /WAYBILL_TLS_CERT names a file that cannot be read: ENOENT/],
+    [tls(import.meta.dirname), /WAYBILL_TLS_CERT names a file that cannot be read: EISDIR/],
+    [tls(import.meta.filename), /WAYBILL_TLS_CERT and WAYBILL_TLS_KEY are no certificate and its/],
+  ])('names the setting that is wrong in %j', async (settings, message) => {
+    const database = await createTestDatabase();
+    closers.push(() => database.drop());
+    const cli = createCli({
+      ...settingsFor(database.url),
+      WAYBILL_LOG_LEVEL: 'silent',
+      ...settings,
+    });
+    const { code, stderr } = await cli.run(['serve', '--roles', 'api,projector']);
+    expect(stderr).toMatch(message);
+    expect(code).toBe(EXIT.invalid);
+  });
+});
+
+function tls(file: string) {
+  return { WAYBILL_TLS_CERT: file, WAYBILL_TLS_KEY: file };
+}

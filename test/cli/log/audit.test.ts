@@ -1,0 +1,425 @@
+import { execFile } from 'node:child_process';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { access, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import type { Event, StoredEvent } from '../../../src/domain/events/event.ts';
+import { checkpointText, originOf } from '../../../src/domain/proof/checkpoint.ts';
+import { createFrontier } from '../../../src/domain/proof/frontier.ts';
+import { leafHash } from '../../../src/domain/proof/hash.ts';
+import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import { signNote } from '../../../src/domain/proof/note.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres/test-database.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createCli,
+  runClosed,
+  settingsFor,
+} from '../../support/service/cli.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
+
+type LogOpened = Event<'log.opened', { log_id: string }>;
+
+describeWithPostgres('waybill audit, projections, vault', () => {
+  let database: TestDatabase;
+  let settings: Record<string, string>;
+  let cli: Cli;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    settings = settingsFor(database.url);
+    cli = createCli(settings);
+    const file = {
+      name: 'a',
+      protocol: 'sftp',
+      host: 'a.example.com',
+      username: 'u',
+      password: 'p',
+    };
+    const setUp = [
+      await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(file)),
+      await cli.run(['endpoints', 'pause', 'a']),
+      await cli.run(['keys', 'create', '--name', 'k', '--scopes', 'admin']),
+    ];
+    expect(
+      setUp.map(({ code }) => code),
+      setUp.map(({ stderr }) => stderr).join(''),
+    ).toEqual([0, 0, 0]);
+  });
+  afterAll(() => database.drop());
+
+  it('exports the log in its order, from any position', async () => {
+    const all = (await cli.run(['audit', 'export'])).json<{
+      type: string;
+      position: string;
+      stream: string;
+    }>();
+    expect(all.map(({ type }) => type)).toEqual([
+      'log.opened',
+      'endpoint_name.claimed',
+      'endpoint.configured',
+      'endpoint.paused',
+      'key.created',
+    ]);
+    const rest = (await cli.run(['audit', 'export', '--from', all[1]!.position])).json<object>();
+    expect(rest.slice(0, -1)).toEqual(all.slice(2));
+    // The first export is in the log too.
+    expect(rest.at(-1)).toMatchObject({
+      type: 'access.exported',
+      data: { export: 'log', parameters: {} },
+      metadata: { actor: expect.stringMatching(/^cli:./), account_id: null },
+    });
+    const key = all[4]!.stream;
+    expect((await cli.run(['audit', 'export', '--stream', key])).json()).toEqual([all[4]]);
+    expect(await cli.run(['audit', 'export', '--from', 'start'])).toMatchObject({ code: 2 });
+  });
+
+  it('lists what people and keys did, by filters, also as CSV', async () => {
+    const [page] = (await cli.run(['audit', 'list', '--subject', 'a', '--json'])).json<{
+      data: { title: string; actor: string }[];
+      pagination: { total: number };
+    }>();
+    expect(page?.data.map(({ title }) => title)).toEqual(['Endpoint paused', 'Endpoint created']);
+    expect(page?.pagination.total).toBe(2);
+    const actor = page?.data[0]?.actor ?? '';
+    expect(actor).toMatch(/^cli:./);
+    const paused = await cli.run(['audit', 'list', '--type', 'endpoint.paused']);
+    expect(paused.stdout).toMatch(/^TIME .*\n\S+Z +cli:\S+ +- +Endpoint paused +end_\w+ +a\n$/);
+    const csv = await cli.run([
+      ...['audit', 'list', '--actor', actor.slice('cli:'.length), '--kind', 'key'],
+      ...['--limit', '1', '--csv'],
+    ]);
+    expect(csv.stdout.split('\r\n')[1]).toContain(',key.created,API key created,key,key_');
+    expect(await cli.run(['audit', 'list', '--kind', 'file'])).toMatchObject({ code: 2 });
+  });
+
+  it('ends quietly when its reader closes the pipe', async () => {
+    const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
+    const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;
+    const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, ...settingsFor(database.url) },
+    });
+    expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n0\n$/);
+    expect(stderr).toBe('');
+  });
+
+  it('says that the disk of its output is full', async () => {
+    const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
+    const script = `exec "${program}" audit export >/dev/full`;
+    const failed = promisify(execFile)('bash', ['-c', script], {
+      env: { ...process.env, ...settingsFor(database.url) },
+    });
+    await expect(failed).rejects.toMatchObject({
+      code: 1,
+      stderr: 'waybill: ENOSPC: no space left on device, write\n',
+    });
+  });
+
+  it('verifies the log in itself', async () => {
+    const { code, stdout } = await cli.run(['audit', 'verify']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^\d+ events in \d+ streams: consistent in itself\nOnly a checkpoint/);
+    expect(await runClosed(settings, ['audit', 'verify'])).toBe(0);
+  });
+
+  it('begins no log where there is none', async () => {
+    const empty = await createTestDatabase();
+    const schemas = () =>
+      empty.sql`select nspname from pg_namespace where nspname in ('log', 'read', 'work')`;
+    const other = createCli(settingsFor(empty.url));
+    const commands = [
+      ['audit', 'verify'],
+      ['audit', 'export'],
+    ];
+    try {
+      for (const command of commands)
+        expect(await other.run(command)).toMatchObject({
+          code: 3,
+          stdout: '',
+          stderr: expect.stringMatching(/^waybill: There is no log here, .* Check DATABASE_URL, /),
+        });
+      expect(await empty.sql`select from log.events`).toEqual([]);
+      for (const { nspname } of await schemas())
+        await empty.sql`drop schema ${empty.sql(nspname)} cascade`;
+      for (const command of commands) expect(await other.run(command)).toMatchObject({ code: 3 });
+      expect(await schemas()).toEqual([]);
+      const missing = join(tmpdir(), 'waybill-nowhere');
+      const elsewhere = createCli({ WAYBILL_DATA_DIR: missing });
+      for (const command of commands)
+        expect(await elsewhere.run(command)).toMatchObject({ code: 3 });
+      await expect(access(missing)).rejects.toMatchObject({ code: 'ENOENT' });
+    } finally {
+      await empty.drop();
+    }
+  });
+
+  it('verifies the log with checkpoints that were kept', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    const pem = (key: KeyObject) => key.export({ format: 'pem', type: 'spki' }).toString();
+    const lines = (await cli.run(['audit', 'export'])).json<StoredEvent<LogOpened>>();
+    const origin = originOf(lines[0]!.data.log_id);
+    const tree = createFrontier();
+    for (const [i, event] of lines.entries()) {
+      tree.append(leafHash(leafOf(event)));
+      const note = checkpointText({ origin, size: i + 1, root: tree.root() });
+      await writeFile(join(folder, `${i + 1}.txt`), signNote(note, origin, [privateKey]));
+    }
+    await writeFile(join(folder, 'log.pem'), pem(publicKey));
+    const other = join(folder, 'other.pem');
+    await writeFile(other, pem(generateKeyPairSync('ed25519').publicKey));
+    // It is left out, and not read: it is larger than a string can be.
+    await writeFile(join(folder, 'export.ndjson'), '');
+    await truncate(join(folder, 'export.ndjson'), 3e9);
+    // A file that was listed and is gone, as the part of a checkpoint that is being written.
+    await symlink(join(folder, 'nothing'), join(folder, 'gone.new'));
+    const verify = ['audit', 'verify', '--json', '--checkpoint', folder];
+    const agrees = await cli.run([...verify, '--key', join(folder, 'log.pem')]);
+    expect(agrees).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(
+        /no checkpoints \(4\): .*export\.ndjson, .*gone\.new, .*log\.pem, /,
+      ),
+    });
+    expect(agrees.json()).toMatchObject([
+      {
+        // The export of the lines is in the log too.
+        events: lines.length + 1,
+        broken: 0,
+        checkpoints: lines.length,
+        agrees_with: { source: join(folder, `${lines.length}.txt`) },
+      },
+    ]);
+    const otherKey =
+      /1\.txt: the signature of the checkpoint names the key \w{8}, and you gave \w{8}/;
+    expect(await cli.run([...verify, '--key', other])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(otherKey),
+    });
+    // Damaged ones are faults, and the others are compared.
+    const intact = await readFile(join(folder, '2.txt'), 'utf8');
+    await writeFile(join(folder, '2.txt'), intact.replace('\n2\n', '\n3\n'));
+    await writeFile(join(folder, '4.txt'), intact.slice(0, -40));
+    const both = [...verify, '--key', join(folder, 'log.pem'), '--key', other];
+    const damaged = await cli.run(both);
+    expect(damaged).toMatchObject({ code: 1 });
+    expect(damaged.json()).toMatchObject([
+      {
+        check: 'checkpoint',
+        problem: `${join(folder, '2.txt')}: the key did not sign the checkpoint`,
+      },
+      { check: 'checkpoint', problem: `${join(folder, '4.txt')}: this checkpoint is damaged` },
+      { broken: 2, checkpoints: lines.length - 2, agrees_with: { size: lines.length } },
+    ]);
+    await writeFile(other, '-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n');
+    expect(await cli.run([...verify, '--key', other])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/other\.pem must have Ed25519 public keys in PEM/),
+    });
+    await rm(folder, { recursive: true });
+  });
+
+  it('lists, verifies and rebuilds projections', async () => {
+    const listed = (await cli.run(['projections', 'list', '--json'])).json();
+    expect(listed).toEqual(
+      expect.arrayContaining([expect.objectContaining({ name: 'catalog', position: '5' })]),
+    );
+    expect(await cli.run(['projections', 'verify'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^catalog matches the log/m),
+    });
+
+    await database.sql`update read.endpoints set paused = false`;
+    const differs = await cli.run(['projections', 'verify', 'catalog', '--json']);
+    expect(differs.code).toBe(1);
+    expect(differs.json().at(-1)).toMatchObject({
+      projection: 'catalog',
+      agrees: false,
+      differences: [expect.stringMatching(/^end_/)],
+      details: [expect.stringMatching(/^end_\w+: .*paused is false, and true by the log/)],
+    });
+    const closed = ['projections', 'verify', 'catalog', '--json'];
+    expect(await runClosed(settings, closed)).toBe(1);
+
+    const rebuilt = await cli.run(['projections', 'rebuild', 'catalog', '--json']);
+    expect(rebuilt.code).toBe(0);
+    expect(rebuilt.json().at(-1)).toMatchObject({
+      projection: 'catalog',
+      rebuilt: true,
+      events: 3,
+    });
+    expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({ code: 0 });
+
+    await database.sql`update read.checkpoints set version = version - 1 where name = 'catalog'`;
+    expect(await cli.run(['projections', 'verify', 'catalog'])).toMatchObject({
+      code: 5,
+      stdout: '',
+      stderr: expect.stringContaining('of another version, so nothing was compared'),
+    });
+    const all = await cli.run(['projections', 'verify']);
+    expect(all).toMatchObject({
+      code: 5,
+      stdout: expect.stringMatching(/^proof matches the log/m),
+      stderr: expect.stringMatching(/^catalog was not compared: .* of another version/),
+    });
+    await database.sql`update read.audit set actor = 'cli:other'`;
+    const both = await cli.run(['projections', 'verify', '--json']);
+    expect(both.code).toBe(1);
+    expect(both.json()).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ projection: 'audit', agrees: false }),
+        expect.objectContaining({ projection: 'proof', agrees: true }),
+      ]),
+    );
+    expect(both.json().at(-1)).toMatchObject({ projection: 'catalog', agrees: null });
+    expect(await cli.run(['projections', 'rebuild', 'audit'])).toMatchObject({ code: 0 });
+    await database.sql`update read.checkpoints set version = version + 1 where name = 'catalog'`;
+
+    expect((await cli.run(['projections', 'rebuild', 'dispatch', '--json'])).json()).toEqual([
+      { projection: 'dispatch', rebuilt: true },
+    ]);
+    expect(await cli.run(['projections', 'rebuild', 'bogus'])).toMatchObject({ code: 2 });
+  });
+
+  it('re-encrypts the vault under another master key', async () => {
+    const [older, newer] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
+    const both = createCli({
+      ...settingsFor(database.url),
+      WAYBILL_MASTER_KEY: `${newer},${older}`,
+    });
+    expect((await both.run(['vault', 'rotate', '--json'])).json()).toEqual([{ rewrapped: 1 }]);
+    expect(await cli.run(['endpoints', 'list'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/WAYBILL_MASTER_KEY/),
+    });
+    settings.WAYBILL_MASTER_KEY = newer!;
+    cli = createCli(settings);
+    expect(await cli.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
+  });
+
+  it('finds an event that was changed', async () => {
+    await database.sql`alter table log.events disable trigger user`;
+    await database.sql`
+      update log.events set data = replace(data, 'a.example.com', 'b.example.com')`;
+    const { code, json, stdout } = await cli.run(['audit', 'verify', '--json']);
+    expect(code).toBe(1);
+    expect(json()[0], stdout).toMatchObject({
+      revision: 1,
+      problem: expect.stringMatching(/was changed/),
+      check: 'stream',
+    });
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/1 fault\nKeep/),
+    });
+    for (const args of [
+      ['audit', 'verify'],
+      ['audit', 'verify', '--json'],
+    ])
+      expect(await runClosed(settings, args)).toBe(1);
+  });
+
+  it('shows the keys of the log, also if their table was emptied', async () => {
+    const shown = () => cli.run(['log', 'keys', '--json']);
+    const [rotated] = (await cli.run(['log', 'rotate-key', '--json'])).json<{ key_id: string }>();
+    const before = await shown();
+    const data = before.json<{ data: { key_id: string }[] }>()[0]?.data ?? [];
+    expect(data).toMatchObject([
+      { until: expect.any(String), signed_by_previous: null },
+      { key_id: rotated?.key_id, until: null, signed_by_previous: true },
+    ]);
+    await database.sql`delete from read.proof_keys`;
+    expect((await shown()).stdout).toBe(before.stdout);
+  });
+
+  it('does not wait for a tree that a forged checkpoint stops', async () => {
+    await cli.run(['log', 'keys']);
+    await database.sql`
+      with moved as (update log.head set position = position + 1 returning position)
+      insert into log.events (position, stream, revision, id, type, schema_version, data, metadata)
+      select moved.position, regexp_replace(stream, 'log$', 'log-checkpoints'), 0, id || 'X',
+             'log.checkpoint_signed', 1, '{"size":1}', metadata
+        from log.events, moved where type = 'log.opened'`;
+    for (const command of ['log checkpoint', 'retention run --older-than 9d --dry-run'])
+      expect(await cli.run(command.split(' '))).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^waybill: Cannot fold event .*log-checkpoints, revision 0/),
+      });
+  });
+
+  it('says that the trigger which protects the log was removed', async () => {
+    const { sql } = database;
+    const [trigger] = await sql<{ text: string }[]>`
+      select pg_get_triggerdef(oid) as text from pg_trigger
+       where tgrelid = 'log.events'::regclass and tgname = 'append_only'`;
+    const before = await cli.run(['audit', 'verify']);
+    await sql`drop trigger append_only on log.events`;
+    const { code, stdout } = await cli.run(['audit', 'verify']);
+    await sql.unsafe(trigger?.text ?? '');
+    expect(code).toBe(1);
+    const line = /^the log: the table log\.events lacks the trigger that protects it.*\n/m;
+    expect(stdout).toMatch(line);
+    expect(before.stdout).not.toMatch(line);
+  });
+
+  it('verifies and exports a log without its first event, which nothing else opens', async () => {
+    await database.sql`delete from log.events where type = 'log.opened'`;
+    const count = () => database.sql`select count(*) from log.events`;
+    const left = await count();
+    const exported = await cli.run(['audit', 'export']);
+    expect(exported).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^The log begins with .* log\.opened, was removed[\s\S]* is not recorded/,
+      ),
+    });
+    expect(left).toEqual([{ count: BigInt(exported.json().length) }]);
+    expect(await count()).toEqual(left);
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(
+        /^the log: it does not begin with log\.opened[\s\S]*^the log: no event has position 1: [\s\S]*\d+ faults/m,
+      ),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The log begins with .* log\.opened, was removed/),
+    });
+    await database.sql`delete from log.events`;
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^the log: it has no event: [\s\S]*positions 1 to \d+/),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
+    });
+    expect(await count()).toEqual([{ count: 0n }]);
+    expect(await cli.run(['audit', 'export'])).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^The tables of this database follow the log \S+, /),
+    });
+    await database.sql`drop trigger append_only on log.events`;
+    expect(await cli.run(['audit', 'export'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^The table log\.events lacks the trigger/),
+    });
+    expect(await cli.run(['audit', 'verify'])).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^the log: it has no event: /),
+    });
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^waybill: The table log\.events lacks the trigger/),
+    });
+  });
+});
