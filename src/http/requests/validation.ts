@@ -1,4 +1,4 @@
-import type { FastifyRequest, FastifySchemaCompiler } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
 import { fieldName, inWords, withoutVainLimits } from '../../contract/wording.ts';
 import {
@@ -9,6 +9,12 @@ import {
   MAX_ERRORS,
 } from '../../domain/errors.ts';
 
+/** Validates each request, also one to a route that reads no body. */
+export function validateRequests(app: FastifyInstance): void {
+  app.setValidatorCompiler(validatorCompiler);
+  app.addHook('preValidation', rejectUnreadBody);
+}
+
 /** Checks a part of a request against its zod schema. The error names the first 100 faults. */
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
   const general = httpPart === 'body' ? 'validation_failed' : 'invalid_parameter';
@@ -18,7 +24,7 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, ht
 const NOTHING = z.strictObject({}).nullish();
 
 /** Rejects a body on a route that reads none: a client expects each field to have an effect. */
-export async function rejectUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
+async function rejectUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
   if (routeOptions.schema?.body !== undefined) return;
   const { error } = check(NOTHING, body, 'validation_failed');
   if (error) throw error;

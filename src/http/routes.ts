@@ -1,0 +1,98 @@
+import type { FastifyPluginAsync } from 'fastify';
+import type { Registry } from 'prom-client';
+import type { AccessRecorder } from './access.ts';
+import type { RequestAdmission } from './admission/request-admission.ts';
+import { auditRoutes } from './audit/routes.ts';
+import type { People } from './auth/people.ts';
+import { createWhileAllowed } from './auth/while-allowed.ts';
+import { batchChangeRoutes } from './batches/change-routes.ts';
+import { batchRoutes } from './batches/routes.ts';
+import { compressAnswers } from './compression.ts';
+import { consoleRoutes } from './console/routes.ts';
+import { endpointChangeRoutes } from './endpoints/change-routes.ts';
+import { endpointRoutes } from './endpoints/routes.ts';
+import { endpointServerRoutes } from './endpoints/server-routes.ts';
+import { flowChangeRoutes } from './flows/change-routes.ts';
+import { flowRoutes } from './flows/routes.ts';
+import { flowRunRoutes } from './flows/run-routes.ts';
+import { healthRoutes } from './health.ts';
+import { keyRoutes } from './keys/routes.ts';
+import { metricsRoute } from './metrics.ts';
+import { describeApi, openApiRoute } from './openapi/openapi.ts';
+import { operationRoutes } from './operations/routes.ts';
+import { projectionRoutes } from './projections/routes.ts';
+import { checkpointRoutes } from './proof/checkpoint-routes.ts';
+import { receiptRoutes } from './proof/receipt-routes.ts';
+import { signingRoutes } from './proof/signing-routes.ts';
+import type { OperatorRoutesDeps } from './route-deps.ts';
+import { oidcRoutes } from './session/oidc-routes.ts';
+import { sessionRoutes } from './session/routes.ts';
+import { transferChangeRoutes } from './transfers/change-routes.ts';
+import { operatorTransferRoutes } from './transfers/operator-routes.ts';
+import { transferRoutes } from './transfers/routes.ts';
+import { webhookChangeRoutes } from './webhooks/change-routes.ts';
+import { deliveryRoutes } from './webhooks/delivery-routes.ts';
+import { operatorDeliveryRoutes } from './webhooks/operator-routes.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
+
+export interface AllRoutesDeps extends OperatorRoutesDeps {
+  requestAdmission: RequestAdmission;
+  people: People;
+  access: AccessRecorder;
+  /** Identifies the log. */
+  logId: string;
+  metrics: Registry;
+  /** How often a long answer checks the access of its client. */
+  accessCheckMs?: number | undefined;
+}
+
+/** Registers everything that the server answers. */
+export function routes(deps: AllRoutesDeps): FastifyPluginAsync {
+  const whileAllowed = createWhileAllowed(deps);
+  const api: FastifyPluginAsync = async (app) => {
+    await app.register(openApiRoute);
+    await app.register(sessionRoutes(deps));
+    await app.register(oidcRoutes(deps));
+    await app.register(transferRoutes({ ...deps, whileAllowed }));
+    await app.register(transferChangeRoutes(deps));
+    await app.register(batchRoutes(deps));
+    await app.register(batchChangeRoutes(deps));
+    await app.register(flowRoutes(deps));
+    await app.register(flowChangeRoutes(deps));
+    await app.register(flowRunRoutes(deps));
+    await app.register(webhookRoutes(deps));
+    await app.register(webhookChangeRoutes(deps));
+    await app.register(deliveryRoutes(deps));
+    await app.register(receiptRoutes(deps));
+    await app.register(auditRoutes({ ...deps, whileAllowed }));
+    await app.register(signingRoutes(deps));
+    await app.register(checkpointRoutes(deps));
+    await app.register(operatorRoutes(deps));
+  };
+  return async (app) => {
+    await compressAnswers(app);
+    await describeApi(app);
+    await app.register(api, { prefix: '/v1' });
+    await app.register(consoleRoutes);
+    await app.register(healthRoutes(deps.health));
+    await app.register(metricsRoute(deps.metrics));
+  };
+}
+
+/** Routes for operators. With the scope `admin`, they act across the whole installation. */
+function operatorRoutes(deps: OperatorRoutesDeps): FastifyPluginAsync {
+  return async (app) => {
+    const closing = new AbortController();
+    // Before the server waits for running requests: event streams would never end.
+    app.addHook('preClose', async () => closing.abort());
+    const live = { ...deps, closing: closing.signal, openStreams: new Map() };
+    await app.register(endpointRoutes(deps));
+    await app.register(endpointChangeRoutes(deps));
+    await app.register(endpointServerRoutes(deps));
+    await app.register(keyRoutes(deps));
+    await app.register(operatorDeliveryRoutes(deps));
+    await app.register(operatorTransferRoutes(live));
+    await app.register(projectionRoutes(live));
+    await app.register(operationRoutes(deps));
+  };
+}
