@@ -1,7 +1,12 @@
 import type { Queryable, Transaction } from '../adapters/postgres/connect.ts';
 import type { Fold } from '../domain/events/decider.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
-import { parseStream, type StreamKind, streamName } from '../domain/events/streams.ts';
+import {
+  aggregateIdOf,
+  parseStream,
+  type StreamKind,
+  streamName,
+} from '../domain/events/streams.ts';
 import { type Folded, foldBatch } from './fold.ts';
 import type { Difference } from './projection.ts';
 
@@ -60,7 +65,7 @@ export function aggregateTable<State extends { status: string }>(
     async apply(tx, schema, events) {
       const own = events.filter(({ stream }) => parseStream(stream).kind === kind);
       if (own.length === 0) return;
-      const keys = [...new Set(own.map(({ stream }) => parseStream(stream).id))];
+      const keys = [...new Set(own.map(aggregateIdOf))];
       const rows = await tx<({ key: string } & Folded<State>)[]>`
         select ${tx(key)} as key, revision, position, state from ${tx(schema)}.${tx(name)}
          where ${tx(key)} = any(${keys})`;

@@ -48,6 +48,11 @@ export function parseStream(name: string): { kind: StreamKind | undefined; id: s
   };
 }
 
+/** Returns the id of the aggregate of an event, from the name of its stream: `txr_...`. */
+export function aggregateIdOf({ stream }: Pick<StoredEvent, 'stream'>): string {
+  return parseStream(stream).id;
+}
+
 /** Returns whether a log may have a stream of this name. */
 export function isStreamName(name: string): boolean {
   const { kind, id } = parseStream(name);

@@ -30,13 +30,13 @@ import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { RETENTION, streamName, streamPrefix } from '../../domain/events/streams.ts';
+import { aggregateIdOf, RETENTION, streamName, streamPrefix } from '../../domain/events/streams.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { restartCheckpoint } from '../../projections/checkpoint.ts';
 import type { ApplyingConsumer } from '../../projections/consumer.ts';
 import { removeAfterSteps } from '../after/table.ts';
 import { removeJobs } from './cleanups.ts';
-import { changedJobs, type PlacedEvent, splitEnded, transferIdOf } from './decide.ts';
+import { changedJobs, type PlacedEvent, splitEnded } from './decide.ts';
 import { forgetRevisions, lockJobs, readJobs, saveJobs } from './job-table/jobs.ts';
 
 /** Follows the log and keeps one job for every open transfer. */
@@ -69,7 +69,7 @@ async function isRecorded(sql: Queryable, events: PlacedEvent[]): Promise<boolea
   // The lack of a job does not tell that its steps were scheduled: a crash of Postgres, or an older
   // back-up of it, may have lost both.
   if (ended.some(({ after }) => after)) return false;
-  const jobs = await readJobs(sql, [...new Set(events.map(transferIdOf))]);
+  const jobs = await readJobs(sql, [...new Set(events.map(aggregateIdOf))]);
   return (
     ended.every(({ transferId }) => !jobs.has(transferId)) && changedJobs(jobs, open).length === 0
   );
@@ -118,7 +118,7 @@ async function recordInJobs(
     return;
   }
   await begin(async (tx) => {
-    const jobs = await lockJobs(tx, [...new Set(events.map(transferIdOf))]);
+    const jobs = await lockJobs(tx, [...new Set(events.map(aggregateIdOf))]);
     if (ended.length > 0) await removeJobs(tx, ended);
     await saveJobs(tx, changedJobs(jobs, open));
     if (settled.length > 0) await removeAfterSteps(tx, settled);

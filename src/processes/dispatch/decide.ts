@@ -1,5 +1,5 @@
 import { type NewEvent, unknownEvent } from '../../domain/events/event.ts';
-import { parseStream } from '../../domain/events/streams.ts';
+import { aggregateIdOf } from '../../domain/events/streams.ts';
 import { isAfterEvent, isOfSource } from '../../domain/transfers/after.ts';
 import type { TransferPhase } from '../../domain/transfers/errors.ts';
 import type {
@@ -56,11 +56,6 @@ export interface EndedTransfer {
 
 /** An event with its stream and revision. A stored event has both. */
 export type PlacedEvent = NewEvent & { stream: string; revision: number };
-
-export function transferIdOf({ stream }: PlacedEvent): string {
-  return parseStream(stream).id;
-}
-
 /**
  * Splits events, oldest first, into the transfers that they end, the events of transfers that stay
  * open, and the ids of the transfers whose last step they record.
@@ -72,8 +67,8 @@ export function splitEnded(events: PlacedEvent[]): {
 } {
   const ended = events.flatMap(endOf);
   const removed = new Set(ended.map(({ transferId }) => transferId));
-  const open = events.filter((event) => !removed.has(transferIdOf(event)) && !isAfterEvent(event));
-  return { ended, open, settled: events.filter(isOfSource).map(transferIdOf) };
+  const open = events.filter((event) => !removed.has(aggregateIdOf(event)) && !isAfterEvent(event));
+  return { ended, open, settled: events.filter(isOfSource).map(aggregateIdOf) };
 }
 
 /**
@@ -84,7 +79,7 @@ export function splitEnded(events: PlacedEvent[]): {
 export function changedJobs(known: ReadonlyMap<string, Job>, events: PlacedEvent[]): Job[] {
   const changed = new Map<string, Job>();
   for (const event of events) {
-    const id = transferIdOf(event);
+    const id = aggregateIdOf(event);
     const before = changed.get(id) ?? known.get(id) ?? null;
     if (before !== null && event.revision <= before.revision) continue;
     const after = jobAfter(before, event as TransferEvent & NewEvent, event.revision);
@@ -158,7 +153,7 @@ const END_OF_FIRST_ATTEMPT = 3;
 
 /** Returns the transfer that an event ends, or nothing if the transfer stays open. */
 function endOf(placed: PlacedEvent): EndedTransfer[] {
-  const transferId = transferIdOf(placed);
+  const transferId = aggregateIdOf(placed);
   const event = placed as TransferEvent & PlacedEvent;
   switch (event.type) {
     case 'transfer.completed':

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { parseStream } from '../../domain/events/streams.ts';
+import { aggregateIdOf } from '../../domain/events/streams.ts';
 import { recordPositions } from '../../projections/retention/removed-transfers.ts';
 import { type Fault, faultIn } from './fault.ts';
 
@@ -15,21 +15,17 @@ export async function foreignFaults(
   recorded: () => Promise<ReadonlySet<string>>,
 ): Promise<Fault[]> {
   const foreign = events.filter(({ isForeign }) => isForeign);
-  const removals = foreign.filter(isRemoval).map(transferIdOf);
+  const removals = foreign.filter(isRemoval).map(aggregateIdOf);
   const known = comparesApi ? await recordPositions(sql, removals) : new Map();
   const inLog = removals.every((id) => known.has(id)) ? known : await recorded();
   return foreign.flatMap((event) => {
     const found = faultIn(event, event.unreadable ?? '');
     if (!isRemoval(event)) return [found];
-    const id = transferIdOf(event);
+    const id = aggregateIdOf(event);
     return known.has(id) || inLog.has(id) ? [] : [{ ...found, revision: null }];
   });
 }
 
 function isRemoval({ type }: StoredEvent): boolean {
   return type.startsWith('$');
-}
-
-function transferIdOf({ stream }: StoredEvent): string {
-  return parseStream(stream).id;
 }

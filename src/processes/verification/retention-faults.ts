@@ -5,7 +5,7 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { parseStream, streamName } from '../../domain/events/streams.ts';
+import { aggregateIdOf, streamName } from '../../domain/events/streams.ts';
 import { type RemovedLeaf, retentionRecords } from '../../domain/retention.ts';
 import { readLeaves } from '../../projections/proof/leaves.ts';
 import { recordPositions } from '../../projections/retention/removed-transfers.ts';
@@ -92,10 +92,10 @@ export async function misnamed(sql: Sql, removed: RemovedLeaf[]): Promise<Fault[
 
 /** Returns a fault for each of these transfers that began after a record says that it left. */
 export async function returned(sql: Sql, begun: StoredEvent[]): Promise<Fault[]> {
-  const ids = begun.map(({ stream }) => parseStream(stream).id);
+  const ids = begun.map(aggregateIdOf);
   const records = await recordPositions(sql, ids);
   return begun.flatMap((event) => {
-    const recorded = records.get(parseStream(event.stream).id);
+    const recorded = records.get(aggregateIdOf(event));
     if (recorded === undefined || recorded > event.position) return [];
     const record = `the record of retention at position ${recorded}`;
     return [faultIn(event, `${record} says that this transfer left the log, and it begins again`)];

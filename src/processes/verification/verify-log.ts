@@ -22,7 +22,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { parseStream, RETENTION } from '../../domain/events/streams.ts';
+import { aggregateIdOf, RETENTION } from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
@@ -167,7 +167,7 @@ export async function verifyLog(
       if (named !== null) {
         retained++;
         gone.push(named);
-        if (leaf?.revision === 0) api.addLeaving(parseStream(leaf.stream).id);
+        if (leaf?.revision === 0) api.addLeaving(aggregateIdOf(leaf));
       } else await check(leaf);
       if (hasTree) tree.append(leaf === null ? named.hash : hashOf(leaf), position);
     }

@@ -1,6 +1,12 @@
 import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { parseStream, RETENTION, streamName, streamPrefix } from '../../domain/events/streams.ts';
+import {
+  aggregateIdOf,
+  parseStream,
+  RETENTION,
+  streamName,
+  streamPrefix,
+} from '../../domain/events/streams.ts';
 import { transferDecider } from '../../domain/transfers/decider.ts';
 import type { Transfer, TransferState } from '../../domain/transfers/transfer.ts';
 import { type Folded, foldBatch } from '../fold.ts';
@@ -158,7 +164,7 @@ async function load(
   events: StoredEvent[],
 ): Promise<Map<string, Folded<TransferState>>> {
   if (events.length === 0) return new Map();
-  const ids = [...new Set(events.map(({ stream }) => parseStream(stream).id))];
+  const ids = [...new Set(events.map(aggregateIdOf))];
   // Casts, because an older version's table has jsonb. A prepared statement would fail when the
   // type changes at the switch-over.
   const rows = await tx<Row[]>`
