@@ -145,6 +145,8 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
     throw new DomainError('validation_failed', 'This endpoint has no host key');
   }
   const accepted = hostKeysOf(settings);
+  if (accepted.some(({ sha256, expires_at }) => sha256 === hostKey && expires_at === null))
+    return [];
   const isKnown = [...accepted, ...newHostKeysOf(state)].some(({ sha256 }) => sha256 === hostKey);
   const keys = withAccepted(isKnown ? accepted : [], hostKey);
   if (keys.length > MAX_HOST_KEYS) {
@@ -153,7 +155,6 @@ function acceptHostKey(hostKey: string, state: Endpoint): EndpointEvent[] {
       `This endpoint accepts ${MAX_HOST_KEYS} host keys: remove one first`,
     );
   }
-  if (canonicalJson(keys) === canonicalJson(accepted)) return [];
   return updated({ ...state, settings: withHostKeys(settings, keys) }, state);
 }
 
