@@ -6,12 +6,11 @@ import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
 import { Checkbox } from '../../components/forms/checkbox.tsx';
-import { Choices } from '../../components/forms/choices.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
 import { inputTime, instantOf } from '../../components/values/instants.ts';
 import { useZone } from '../../components/values/time-zone.tsx';
-import { EVENT_TYPES } from './event-types.ts';
+import { WebhookFields } from './fields.tsx';
 import { newSecret } from './secret.ts';
 
 interface DialogProps {
@@ -47,21 +46,12 @@ export function ChangeWebhook({
     >
       {(errors) => (
         <>
-          <Field label="URL" error={errors.url}>
-            <input
-              type="url"
-              autoComplete="off"
-              spellcheck={false}
-              value={url}
-              onInput={({ currentTarget }) => setUrl(currentTarget.value)}
-            />
-          </Field>
-          <Choices
-            legend="Events"
-            options={EVENT_TYPES}
-            chosen={events}
-            onChange={setEvents}
-            error={errors.events}
+          <WebhookFields
+            url={url}
+            events={events}
+            onUrl={setUrl}
+            onEvents={setEvents}
+            errors={errors}
           />
           <Checkbox
             label="Enabled (while disabled, it misses events; replay them later)"

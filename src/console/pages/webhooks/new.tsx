@@ -3,10 +3,10 @@ import { call } from '../../api/client.ts';
 import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
-import { Choices } from '../../components/forms/choices.tsx';
 import { Field } from '../../components/forms/field.tsx';
 import { Form } from '../../components/forms/form.tsx';
-import { EVENT_TYPES, type EventType } from './event-types.ts';
+import type { EventType } from './event-types.ts';
+import { WebhookFields } from './fields.tsx';
 import { newSecret } from './secret.ts';
 
 interface NewWebhookProps {
@@ -47,22 +47,12 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
     >
       {(errors) => (
         <>
-          <Field label="URL" hint="Receives each event by POST" error={errors.url}>
-            <input
-              type="url"
-              autoComplete="off"
-              spellcheck={false}
-              placeholder="https://receiver.example.com/waybill"
-              value={url}
-              onInput={({ currentTarget }) => setUrl(currentTarget.value)}
-            />
-          </Field>
-          <Choices
-            legend="Events"
-            options={EVENT_TYPES}
-            chosen={events}
-            onChange={setEvents}
-            error={errors.events}
+          <WebhookFields
+            url={url}
+            events={events}
+            onUrl={setUrl}
+            onEvents={setEvents}
+            errors={errors}
           />
           <Field
             label="Signing secret"
