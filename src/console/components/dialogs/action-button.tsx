@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { isTransient, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import { ProblemNotice } from '../feedback/problem.tsx';
 import { Dialog } from './dialog.tsx';
@@ -19,17 +19,17 @@ interface ActionButtonProps {
 export function ActionButton({ children, kind, disabled = false, onAction }: ActionButtonProps) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
-  const idempotencyKey = useRef(newIdempotencyKey());
+  const [idempotencyKey, setIdempotencyKey] = useState(newIdempotencyKey);
 
   async function act(): Promise<void> {
     if (busy || disabled) return;
     setBusy(true);
     try {
-      await onAction(idempotencyKey.current);
-      idempotencyKey.current = newIdempotencyKey();
+      await onAction(idempotencyKey);
+      setIdempotencyKey(newIdempotencyKey);
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
-      if (!isTransient(error.problem)) idempotencyKey.current = newIdempotencyKey();
+      if (!isTransient(error.problem)) setIdempotencyKey(newIdempotencyKey);
       setFailure(error);
     } finally {
       setBusy(false);
