@@ -15,7 +15,7 @@ import { createPeople } from './auth/people.ts';
 import { closeIdleConnections } from './closing.ts';
 import { setCommonHeaders } from './common-headers.ts';
 import { createErrorAnswers } from './error-answers.ts';
-import type { Health } from './health.ts';
+import type { ReadinessChecks } from './health.ts';
 import { createIdempotencyKeys } from './idempotency/table.ts';
 import { logAnswer } from './log.ts';
 import { createHttpMetrics } from './metrics.ts';
@@ -47,7 +47,7 @@ export interface HttpServerDeps extends Omit<OperatorRoutesDeps, 'idempotencyKey
   /** Addresses or networks whose X-Forwarded-For is trusted. */
   trustedProxies: string[];
   tls?: { cert: string | Buffer; key: string | Buffer } | undefined;
-  health: Health;
+  health: ReadinessChecks;
   metrics: Registry;
   /** How often a long answer checks the access of its client. */
   accessCheckMs?: number | undefined;

@@ -8,7 +8,8 @@ export interface Readiness {
   checks: Record<string, { ok: boolean; detail: string }>;
 }
 
-export interface Health {
+/** Runs the readiness checks of this process. */
+export interface ReadinessChecks {
   ready(): Promise<Readiness>;
 }
 
@@ -23,7 +24,7 @@ const readiness = z
   })
   .meta({ id: 'Readiness' });
 
-export function healthRoutes(health: Health): FastifyPluginAsyncZod {
+export function healthRoutes(health: ReadinessChecks): FastifyPluginAsyncZod {
   return async (app) => {
     app.route({
       method: 'GET',

@@ -3,7 +3,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Config } from '../config.ts';
-import type { Health } from './health.ts';
+import type { ReadinessChecks } from './health.ts';
 import type { IdempotencyDeps } from './idempotency/idempotency.ts';
 
 /** Dependencies of most routes. */
@@ -16,7 +16,7 @@ export interface RoutesDeps extends IdempotencyDeps {
 export interface OperatorRoutesDeps extends RoutesDeps {
   vault: Vault;
   logger: Logger;
-  health: Health;
+  health: ReadinessChecks;
   /** Interval of the heartbeats of a quiet event stream. */
   heartbeatMs?: number | undefined;
   /** Event streams that a client may have open in this process. */
