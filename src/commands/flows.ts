@@ -74,7 +74,7 @@ export async function createFlow(
   if ((await deps.countFlows(accountId)) >= MAX_FLOWS)
     throw new DomainError(
       'limit_reached',
-      `The account has ${MAX_FLOWS} flows: delete one that it no longer needs`,
+      `The account has ${MAX_FLOWS} flows: remove one that it no longer needs`,
     );
   const data = {
     flow_id: flowId,

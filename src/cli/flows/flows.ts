@@ -131,15 +131,15 @@ export function addFlowCommands(program: Command): void {
     ),
   );
 
-  for (const [name, type, description] of [
-    ['pause', 'pause', 'pause a flow: no run starts until you resume it or ask for one'],
-    ['resume', 'resume', 'resume a paused flow'],
-    ['delete', 'remove', 'delete a flow; an open run continues'],
+  for (const [change, description] of [
+    ['pause', 'pause a flow: no run starts until you resume it or ask for one'],
+    ['resume', 'resume a paused flow'],
+    ['remove', 'remove a flow; an open run continues'],
   ] as const)
-    common(flows.command(name).description(description).argument('<flow-id>')).action(
+    common(flows.command(change).description(description).argument('<flow-id>')).action(
       (id: string, { account, json }: Common) =>
         withInstallation(async ({ commands }) => {
-          const { state, position } = await switchFlow(commands, account, id, type, operator());
+          const { state, position } = await switchFlow(commands, account, id, change, operator());
           await commands.waitFor('flows', position);
           await (json ? printJson({ id, status: state.status }) : print(`${id} ${state.status}`));
         }),

@@ -16,7 +16,7 @@ import { INVALID_FLOW } from './routes.ts';
 
 const TAGS = ['Flows'];
 
-/** Routes that change, pause, resume and delete a flow. */
+/** Routes that change, pause, resume and remove a flow. */
 export function flowChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
   const { sql, commands } = deps;
 
@@ -109,13 +109,13 @@ export function flowChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       url: '/flows/:flow_id',
       config: { scope: 'flows:write' },
       schema: {
-        operationId: 'deleteFlow',
-        summary: 'Delete a flow',
+        operationId: 'removeFlow',
+        summary: 'Remove a flow',
         description: 'A run that is open continues. To stop it, cancel its batch.',
         tags: TAGS,
         params: requests.flowParams,
         querystring: noQuery,
-        response: responses({ 200: ['The flow is deleted', answers.removedFlow] }, [
+        response: responses({ 200: ['The flow is removed', answers.removedFlow] }, [
           'unknown_field',
           'not_found',
         ]),

@@ -121,7 +121,7 @@ describeWithPostgres('waybill batches and flows', () => {
     expect(await cli.run(['flows', 'list', '--q', 'nothing'])).toMatchObject({
       stderr: 'No flows match\n',
     });
-    expect(await cli.run(['flows', 'delete', id])).toMatchObject({ stdout: `${id} removed\n` });
+    expect(await cli.run(['flows', 'remove', id])).toMatchObject({ stdout: `${id} removed\n` });
     expect(await cli.run(['flows', 'show', id])).toMatchObject({ code: 3 });
     const wrong = ['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/in/{file}', '--name', 'x'];
     expect(await cli.run(wrong)).toMatchObject({
