@@ -2,6 +2,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } 
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Sql } from '../adapters/postgres/connect.ts';
+import { GIVE_UP_ON_STORES_MS } from '../adapters/unavailable.ts';
 import { BODY_LIMIT } from '../contract/body-limits.ts';
 import { DomainError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -24,7 +25,7 @@ import { acceptJson, discardUnreadBodies } from './requests/body.ts';
 import { createClientErrorHandler } from './requests/client-error.ts';
 import { continueLate } from './requests/expect.ts';
 import { answerEveryRequest } from './requests/protocol.ts';
-import { limitAppends, limitHandlers, WITHIN_MS } from './requests/time-limit.ts';
+import { limitAppends, limitHandlers } from './requests/time-limit.ts';
 import { validateRequests } from './requests/validation.ts';
 import type { OperatorRoutesDeps } from './route-deps.ts';
 import { routes } from './routes.ts';
@@ -93,7 +94,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
       clientErrors.watch(reply.raw);
       setCommonHeaders(request, reply, publicUrl);
       reply.raw.once('finish', () => logAnswer(metrics, request, reply));
-      request.leftMs = deps.answerWithinMs ?? WITHIN_MS;
+      request.leftMs = deps.answerWithinMs ?? GIVE_UP_ON_STORES_MS;
       void errors.ofFramework(error, request, reply);
     },
   });

@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import pino, { type Logger } from 'pino';
+import { GIVE_UP_ON_STORES_MS } from '../../adapters/unavailable.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../../config.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -26,8 +27,6 @@ export function createLogger(config: Config): Logger {
   );
 }
 
-/** As long as a request of the API waits for the stores. */
-const SILENT_MS = 15_000;
 /** A command that takes minutes outlasts a short outage, as its statements do. */
 const LONG_SILENT_MS = 60_000;
 
@@ -48,7 +47,7 @@ export async function withInstallation<T>(
 ): Promise<T> {
   const config = readConfig('error', env);
   const logger = createLogger(config);
-  const silentMs = runsLong ? LONG_SILENT_MS : SILENT_MS;
+  const silentMs = runsLong ? LONG_SILENT_MS : GIVE_UP_ON_STORES_MS;
   return unlessSilent(silentMs, async (onPostgres) => {
     const installation = await openInstallation(config, logger, { ...options, onPostgres });
     try {

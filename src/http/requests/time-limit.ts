@@ -15,11 +15,10 @@ import {
   type EventStore,
   EventStoreUnavailable,
 } from '../../adapters/event-store/port.ts';
+import { GIVE_UP_ON_STORES_MS } from '../../adapters/unavailable.ts';
 import { changed } from '../../commands/remembered-streams.ts';
 import { asksForCsv } from '../csv.ts';
 
-/** Clients and proxies often wait for 30 s, and a slow network needs a part of them. */
-export const WITHIN_MS = 15_000;
 /** A server of others, such as a partner's, has a time limit of 30 s. */
 const OTHERS_MS = 30_000;
 
@@ -79,7 +78,7 @@ interface Running {
 const running = new AsyncLocalStorage<Running>();
 
 /** Limits the time of every handler of the server, for its calls of the stores. */
-export function limitHandlers(app: FastifyInstance, withinMs = WITHIN_MS): void {
+export function limitHandlers(app: FastifyInstance, withinMs = GIVE_UP_ON_STORES_MS): void {
   app.decorateRequest('leftMs', withinMs);
   app.decorateRequest('isHandled', false);
   app.addHook('onRoute', (route) => {
