@@ -61,7 +61,7 @@ export function createAccessRecorder(deps: AccessLogDeps): AccessRecorder {
     }),
   );
 
-  /** Returns true if the same client read the same a short time ago. */
+  /** Returns true if the same client read the same data a short time ago. */
   function isRepeat(read: string): boolean {
     const now = performance.now();
     const last = reads.get(read);

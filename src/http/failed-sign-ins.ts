@@ -30,7 +30,7 @@ export function createFailedSignIns(
   report: (failed: SignInFailed) => void,
   { gatherMs = GATHER_MS, addresses = ADDRESSES } = {},
 ): FailedSignIns {
-  /** By address; null stands for all that there is no place for. */
+  /** By address. Null counts all addresses beyond `addresses`. */
   const windows = new Map<string | null, Window>();
   let timer: NodeJS.Timeout | undefined;
 

@@ -28,7 +28,7 @@ interface Follower {
   pauseMs?: number;
   /**
    * Pause after every batch with events, in milliseconds, also of a quiet moment. A reader of this
-   * process ends it. A reader of another process waits so much longer.
+   * process ends it. A reader of another process waits that much longer.
    */
   gatherMs?: number;
   /** Maximum number of events in a batch. 1,000 by default. */

@@ -101,7 +101,7 @@ async function* readStream(
   }
 }
 
-/** Yields the events of a stream from a revision on, so many at a time, up to its end. */
+/** Yields the events of a stream from a revision on, `size` at a time, up to its end. */
 export async function* pagesOf(
   store: Pick<EventStore, 'read'>,
   stream: string,

@@ -18,7 +18,7 @@ import { createSessions, type PersonSession } from './sessions.ts';
 
 /** How long a request waits for another one that confirms the same session. */
 const LOCK_WITHIN_MS = 15_000;
-/** After the provider did not answer, confirmations that are not overdue wait for this time. */
+/** After a failure of the provider, confirmations that are not overdue wait this long. */
 const RETRY_AFTER_MS = 10_000;
 
 const UNREACHABLE =
@@ -45,9 +45,9 @@ export interface People {
   /** Starts the session of a person. Returns the token for its cookie, or null without a role. */
   begin(confirmed: Confirmed, signOutUrl: string | null): Promise<string | null>;
   /**
-   * Has the roles of a session's person confirmed by the provider, and returns the client with the
-   * roles of now. While the provider does not answer, the last confirmation holds for its five
-   * minutes. Throws `session_ended`, and ends the session, after that and without a role.
+   * Asks the provider to confirm the roles of a session's person. Returns the client with its
+   * current roles. While the provider does not answer, the last confirmation holds for five
+   * minutes. After that, or without a role, it ends the session and throws `session_ended`.
    */
   confirm(client: Client & { session: string }): Promise<Client>;
 }

@@ -12,8 +12,8 @@ interface WithPreference {
 }
 
 /**
- * Creates a handler that sends a document which does not change. Anybody may ask for it, so each
- * form of it is made once, and a client that has it gets 304.
+ * Creates a handler that sends a document which does not change. It needs no key, so each form of
+ * the document is made once, and a client that has it gets 304.
  */
 export function sendDocument(type: string, read: () => string) {
   const forms = new Map<string, Promise<Buffer>>();

@@ -16,19 +16,19 @@ import { hasWords, searchText, searchWords } from './text.ts';
 
 /** A search counts no further. */
 export const SEARCH_COUNTED_TO = 10_000;
-/** It also stops to count after this long, in milliseconds. */
+/** It also stops counting after this many milliseconds. */
 const COUNTING_MS = 50;
 /** How many segments, and how many texts, one statement reads at most, so that it ends in time. */
 const SEGMENTS_AT_ONCE = 64;
 const TEXTS_AT_ONCE = 2_048;
-/** A statement for so many takes about as long as for one. */
+/** A statement that reads this many texts takes about as long as one that reads a single text. */
 const FIRST_TEXTS = 200;
 /**
  * A count reads no more at once. Texts on disk take ten times as long as texts in memory, so the
  * pace of the last step does not tell how long the next one takes.
  */
 const COUNTED_AT_ONCE = { segments: 4, texts: FIRST_TEXTS };
-/** To read so many texts in a row takes no longer than to find one of them. */
+/** Postgres reads this many texts in a row as quickly as it finds one of them. */
 const NEAR = 4;
 /** Without a trigram, a search reads this many segments, each without an index. */
 const READ_WITHOUT_INDEX = 3;
@@ -135,14 +135,14 @@ async function searchSegments(
 }
 
 /**
- * Says how much to read at once: twice as much each time. Within a time, no more than there is time
- * for, and than `mostInTime`.
+ * Says how much to read at once: twice as much each time. With a time limit, no more than fits into
+ * it, and no more than `mostInTime`.
  */
 function createPace(first: number, most: number, mostInTime: number) {
   let atOnce = first;
   let msEach = 0;
   return {
-    /** Returns how much to read within so many milliseconds, if it takes as long as the last. */
+    /** Returns how much fits into `ms` milliseconds, at the pace of the last step. */
     next(ms: number): number {
       if (ms === Number.POSITIVE_INFINITY) return atOnce;
       return Math.max(1, Math.floor(Math.min(atOnce, mostInTime, ms / msEach)));
@@ -158,7 +158,8 @@ function createPace(first: number, most: number, mostInTime: number) {
 }
 
 /**
- * Removes the first parts, with so many texts or one more part. A part without an index is alone.
+ * Removes and returns the first parts, up to the one that completes `texts` texts. A part without
+ * an index is alone.
  */
 function take(parts: SegmentPart[], texts: number): SegmentPart[] {
   let taken = 0;

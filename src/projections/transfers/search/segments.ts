@@ -7,10 +7,10 @@ import { instantOf, timesOf } from '../filter.ts';
 import { type Search, type SegmentPart, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 
-/** A segment with more than twice as many candidates is read in parts of so many. */
+/** A segment with more than twice this many candidates is read in parts of this many. */
 const PART = 100;
 
-/** Enough for a long word: a list more costs more than the texts that it excludes. */
+/** Enough for a long word: one more list costs more than the texts that it excludes. */
 const MAX_LISTS = 8;
 /** Times that span all transfers. */
 const EARLIEST = '0001-01-01T00:00:00.000Z';

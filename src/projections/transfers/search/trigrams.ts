@@ -58,7 +58,7 @@ export function createTrigramIndex() {
       });
       ends.push(length);
     },
-    /** Yields the lists that are not empty, in ascending order, so many at a time. */
+    /** Yields the lists that are not empty, in ascending order, `atOnce` at a time. */
     *lists(atOnce: number): Generator<TextList[]> {
       const { starts, numbers } = sortByList(found.subarray(0, length), ends);
       const encode = createEncoder(ends.length);
@@ -97,7 +97,7 @@ function add(to: Uint32Array, at: number, value: number): void {
   to[at] = (to[at] as number) + value;
 }
 
-/** Returns the numbers that are in all lists of an index of so many texts, in ascending order. */
+/** Returns the numbers that are in all lists, ascending. `texts`: how many the index has. */
 export function inAll(lists: Uint8Array[], texts: number): number[] {
   const bitmaps = lists.filter((list) => isBitmap(list, texts));
   const [shortest, ...others] = lists
