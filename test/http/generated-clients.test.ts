@@ -124,6 +124,13 @@ describeWithPostgres('the OpenAPI document, for generators of clients', () => {
     for (const [path, { type }] of constants) expect.soft(type, path).toMatch(/^(string|integer)$/);
   });
 
+  // Generators check the pattern against the text of their own type for times.
+  test('gives no pattern to a time', () => {
+    const times = [...objectsIn(document)].filter(([, { format }]) => format === 'date-time');
+    expect(times.length).toBeGreaterThan(50);
+    for (const [path, { pattern }] of times) expect.soft(pattern, path).toBeUndefined();
+  });
+
   test('has URIs as text: a type for URLs would rewrite them', () => {
     const formats = [...objectsIn(document)].map(([, { format }]) => format);
     expect(formats.filter((format) => format === 'uri')).toEqual([]);

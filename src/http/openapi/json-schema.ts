@@ -9,7 +9,8 @@ const INT32_MAX = 2 ** 31 - 1;
  * - A value that may be null has the type `[T, "null"]`; a reference or null is a `oneOf`.
  * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
  *   are left out.
- * - A pattern escapes no slash.
+ * - A pattern escapes no slash. A time has none: clients compare it with the text of their own type
+ *   for times, which has another form.
  * - A constant is text or a whole number: openapi-generator makes a list of text of a boolean one,
  *   which does not compile.
  * - A list of values that several schemas use is a reference to a component.
@@ -53,6 +54,7 @@ export function isNull({ type }: Schema): boolean {
 
 function withFormat(schema: Schema): Schema {
   const { pattern, ...rest } = schema;
+  if (schema.format === 'date-time') return rest;
   if (typeof pattern === 'string') return { ...rest, pattern: pattern.replaceAll('\\/', '/') };
   if (![schema.type].flat().includes('integer')) return schema;
   const { minimum, maximum, ...integer } = schema;
