@@ -12,7 +12,7 @@ import { note, printJson, printTable, write } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { withInstallation } from '../program/session.ts';
-import { terminal } from '../program/terminal.ts';
+import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import { addVerifyCommand } from './verify.ts';
 
 export function addAuditCommands(program: Command): void {
@@ -55,17 +55,21 @@ interface ExportOptions {
   stream?: string;
 }
 
-/** Prints the log. Writes nothing into one that was changed, and says that it was. */
+/**
+ * Prints the log. Only an exit code of 0 says that it is whole: a reader may close its end earlier.
+ * Writes nothing into a log that was changed, and says that it was.
+ */
 async function exportLog(installation: Installation, options: ExportOptions): Promise<void> {
   const { from, stream } = parseRequest(exportQuery, options, 'The export');
   const { store, changed } = installation;
-  if (changed !== null) terminal().exitCode = EXIT.failed;
+  failUntilVerdict();
   const until = await store.head();
   const data = { export: 'log', parameters: given({ from, stream }) } as const;
   if (changed === null) await recordAccess(installation, { type: 'access.exported', data }, null);
   for await (const { events } of readLogFrom(store, { from: from ?? null, until, stream }))
     for (const event of events) await printJson(toAuditEvent(event));
-  if (changed !== null)
+  if (changed === null) terminal().exitCode = EXIT.done;
+  else
     note(
       `${changed}\nThe export has the events that are left. It is not recorded: Waybill writes ` +
         'nothing into such a log. `waybill audit verify` names every fault',

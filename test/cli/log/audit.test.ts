@@ -107,8 +107,12 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
       env: { ...process.env, ...settingsFor(database.url) },
     });
-    expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n0\n$/);
+    expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n[01]\n$/);
     expect(stderr).toBe('');
+  });
+
+  it('fails if its reader takes only a part of the export', async () => {
+    expect(await runClosed(settings, ['audit', 'export'])).toBe(1);
   });
 
   it('says that the disk of its output is full', async () => {
