@@ -97,6 +97,7 @@ function incomplete(transferId: string, events: LeafContent[]): string[] {
     else if (event.revision !== i)
       problems.push(`event ${i}: it has revision ${event.revision}, so events are missing`);
   }
+  if (events.length === 0) return ['it has no event'];
   const named = (events[0]?.data as { transfer_id?: unknown } | undefined)?.transfer_id;
   if (named !== transferId) problems.push(`the first event creates the transfer ${named}`);
   // The steps after a transfer may follow its end.

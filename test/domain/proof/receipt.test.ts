@@ -164,7 +164,7 @@ describe('a receipt', () => {
       'event 1: it is not leaf 1 of the signed tree',
     ],
     ['a missing end', { ...genuine, events: [first] }, 'the last event does not end the transfer'],
-    ['no events', { ...genuine, events: [] }, 'the last event does not end the transfer'],
+    ['no events', { ...genuine, events: [] }, 'it has no event'],
     [
       'a missing start',
       { ...genuine, events: [last] },
