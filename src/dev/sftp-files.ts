@@ -24,6 +24,8 @@ const STATUS_OF: Record<string, { code: number; message: string }> = {
   EACCES: PERMISSION_DENIED,
   EPERM: PERMISSION_DENIED,
   ELOOP: PERMISSION_DENIED,
+  // As OpenSSH does.
+  ENAMETOOLONG: { code: STATUS_CODE.BAD_MESSAGE, message: 'Bad message' },
 };
 const LONGEST_READ = 255 * 1024;
 const NAMES_AT_ONCE = 128;

@@ -87,6 +87,11 @@ describe('the demo SFTP server', () => {
     await expect(client.get('/nothing.here')).rejects.toThrow(/no such file/i);
   });
 
+  it('answers as OpenSSH does if a name is too long', async () => {
+    const client = await signIn();
+    await expect(client.get(`/${'a'.repeat(300)}`)).rejects.toThrow(/bad message/i);
+  });
+
   it('shows nothing outside its root', async () => {
     const client = await signIn();
     await writeFile(join(home, 'secret'), 'secret');
