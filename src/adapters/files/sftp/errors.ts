@@ -56,6 +56,9 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
   [/unexpected EOF/i, 'source_changed'],
 ];
 
+// The words of rclone, AsyncSSH and others for what OpenSSH answers with SSH_FX_BAD_MESSAGE.
+const NAME_TOO_LONG = /name too long|ENAMETOOLONG/i;
+
 /**
  * Returns the FileError for an error in a step. `subject` is a path or the server. A rejected
  * sign-in always has the same message, whatever the server says of accounts.
@@ -86,7 +89,10 @@ function codeOf(
 ): TransferErrorCode {
   const said = typeof code === 'number' ? withoutPath(message, subject) : message;
   const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
-  if (typeof code === 'number') return BY_STATUS[side][code] ?? byWords ?? 'internal_error';
+  if (typeof code === 'number') {
+    const status = NAME_TOO_LONG.test(said) ? SSH_FX_BAD_MESSAGE : code;
+    return BY_STATUS[side][status] ?? byWords ?? 'internal_error';
+  }
   return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
 }
 

@@ -18,6 +18,8 @@ test.each([
   [error('Read-only file system', { code: 4 }), 'destination', 'permission_denied'],
   [error('Operation unsupported', { code: 8 }), 'destination', 'permission_denied'],
   [error('unexpected EOF', { code: 4 }), 'source', 'source_changed'],
+  [error('open: file name too long', { code: 4 }), 'source', 'source_not_found'],
+  [error('File name too long', { code: 4 }), 'destination', 'permission_denied'],
   [error('connect ECONNREFUSED', { code: 'ECONNREFUSED' }), 'source', 'connection_failed'],
   [error('connect EHOSTUNREACH', { code: 'EHOSTUNREACH' }), 'source', 'connection_failed'],
   [error('read ETIMEDOUT', { code: 'ETIMEDOUT', level: 'client-socket' }), 'source', 'timeout'],
@@ -40,6 +42,7 @@ test.each([
   ['/out/sales-quota.csv: Failure', '/out/sales-quota.csv', 'internal_error'],
   ['rename(/srv/sftp/permission/a.csv): Failure', '/permission/a.csv', 'internal_error'],
   ["Can't write '/read-only/.a.csv.part'", '/read-only/a.csv', 'internal_error'],
+  ['/srv/name too long/a.csv: Failure', '/name too long/a.csv', 'internal_error'],
   ['/srv/sftp/out/a.csv: Disk quota exceeded', '/out/a.csv', 'disk_full'],
   ['Permission denied: /out/a.csv', '/out/a.csv', 'permission_denied'],
 ] as const)('the words of the path in %s do not change the error', (words, subject, code) => {

@@ -40,6 +40,21 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
   );
 
   describe.skipIf(whyNot)(whyNot === null ? kind : `${kind} (${whyNot})`, () => {
+    // ProFTPD says only that it failed.
+    test.skipIf(kind === 'proftpd')('a name that is too long is no fault of Waybill', async () => {
+      const server = await startOtherSftpServer(kind);
+      onTestFinished(server.stop);
+      const endpoint = otherSftpEndpoint(server);
+      onTestFinished(endpoint.close);
+      const path = server.remotePath('x'.repeat(300));
+      await expect(endpoint.openSource(path, never)).rejects.toMatchObject({
+        code: 'source_not_found',
+      });
+      await expect(upload(endpoint, path, Buffer.from('1'))).rejects.toMatchObject({
+        code: 'permission_denied',
+      });
+    });
+
     // Only this one truncates a file that is opened again.
     const once = longUnless(kind === 'rclone');
     test('a big file over a slow line arrives whole', once, async () => {
