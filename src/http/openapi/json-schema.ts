@@ -9,8 +9,8 @@ const INT32_MAX = 2 ** 31 - 1;
  * - A value that may be null has the type `[T, "null"]`; a reference or null is a `oneOf`.
  * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
  *   are left out.
- * - A pattern escapes no slash. A time has none: clients compare it with the text of their own type
- *   for times, which has another form.
+ * - A pattern escapes no slash. A time has none: openapi-generator for Python cannot read that of
+ *   zod.
  * - A constant is text or a whole number: openapi-generator makes a list of text of a boolean one,
  *   which does not compile.
  * - A list of values that several schemas use is a reference to a component.
