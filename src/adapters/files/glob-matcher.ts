@@ -13,9 +13,20 @@ export function compileGlobs(pattern: string, exclude: readonly string[]): Takes
   return (path) => takes(path) && !leavesOut.some((leaves) => leaves(path));
 }
 
+/** The last dot of a segment `.` or `..`. */
+const LAST_DOT = /(?<=(?:^|\/)\.?)\.(?=\/|$)/g;
+
+/**
+ * A star must match all names. The walk rejects those that no URI can name: if the globs left them
+ * out, a folder would look complete without them. Such names have line breaks (the flag `s`), or
+ * are `.` and `..`, as objects may be called. Only a glob that spells these two out matches them in
+ * picomatch, so they are also compared with another sign in place of a dot.
+ */
 function compile(glob: string): TakesPath {
-  // A name may have line breaks. The walk rejects it, and does not leave it out.
   const regexp = picomatch.makeRe(glob, { dot: true, flags: 's' });
   const ofPath = glob.includes('/');
-  return (path) => regexp.test(ofPath ? path : path.slice(path.lastIndexOf('/') + 1));
+  return (path) => {
+    const compared = ofPath ? path : path.slice(path.lastIndexOf('/') + 1);
+    return regexp.test(compared) || regexp.test(compared.replace(LAST_DOT, '-'));
+  };
 }

@@ -57,10 +57,13 @@ describe('the walk through a folder', () => {
   });
 
   it.each(['*', '**/*', '?*', '!(x)'])(
-    'leaves no name out that begins with a line break: %s',
+    'leaves no name out that begins with a line break, or is . or ..: %s',
     async (pattern) => {
-      const names = ['\n.a', '\r.a', 'b\n.a', '\u2028.a', '\u2029.a'];
+      const names = ['\n.a', '\r.a', '.', '..', '...', 'b\n.a', '\u2028.a', '\u2029.a'];
       expect(pathsOf(await all(listing(names), { pattern }))).toEqual(names);
+      const below = ['.', '..', '../a', './a', 'a/.', 'a/..', 'a/../a'].map((path) => `x/${path}`);
+      const found = pathsOf(await all(listing(below), { pattern }));
+      expect(found.toSorted()).toEqual(below.toSorted());
     },
   );
 
@@ -147,6 +150,9 @@ describe('the globs of a batch', () => {
     ['sub/*', [], ['a.csv', 'sub/b.csv', 'sub/deep/c.csv'], ['sub/b.csv']],
     ['*', ['tmp/**'], ['a.csv', 'tmp/b.csv', 'tmp/deep/c.csv', 'x/tmp/d'], ['a.csv', 'x/tmp/d']],
     ['[ab]?.csv', [], ['a1.csv', 'c1.csv', 'b.csv'], ['a1.csv']],
+    ['*.csv', [], ['.', '..', '../a.csv', './a.txt'], ['../a.csv']],
+    ['.*', [], ['.', '..', '.a', 'a'], ['..', '.a']],
+    ['*', ['..', 'a/*'], ['.', '..', 'a/.', 'b/..', 'b/.'], ['.', 'b/.']],
   ])('%s without %j', async (pattern, exclude, paths, expected) => {
     expect(await taken(pattern, exclude, paths)).toEqual(expected);
   });
