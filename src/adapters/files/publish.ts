@@ -94,6 +94,12 @@ export function isAFolder(path: string, step: FileStep): FileError {
   return new FileError('destination_exists', step, `${path} is a folder: ${advice}`);
 }
 
+/** Creates the error for a destination whose name a device, pipe or socket has. */
+export function isNoFile(path: string): FileError {
+  const message = `${path} is a device, pipe or socket: choose another name`;
+  return new FileError('destination_exists', 'open', message);
+}
+
 /** Creates the error for a part that the server denies. It may deny only such names. */
 export function partDenied(part: string, cause: Error): FileError {
   const said = cause.message.replace(/[\s.]+$/, '');

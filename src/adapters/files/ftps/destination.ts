@@ -11,13 +11,29 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import { isAFolder, onPart, partDenied, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
+import {
+  isAFolder,
+  isNoFile,
+  onPart,
+  partDenied,
+  publish,
+  STALLS_TO_COMMIT,
+  settle,
+} from '../publish.ts';
 import type { Connection } from './connection.ts';
-import { fileError, isDataRefusal, isRefusal, nullIfRefused } from './errors.ts';
+import { fileError, isDataRefusal, isRefusal, nullIfRefused, saysMissing } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
 import { sourceFile } from './source.ts';
-import { existing, isFolder, keepPermissions, refusalOf, setTime, sizeOf } from './stat.ts';
+import {
+  existing,
+  isFolder,
+  isSpecial,
+  keepPermissions,
+  refusalOf,
+  setTime,
+  sizeOf,
+} from './stat.ts';
 import { startUpload, type Upload } from './upload.ts';
 
 const CHUNK_SIZE = 4 << 20;
@@ -112,10 +128,10 @@ async function resumeUpload(
  * Creates the part and missing folders. A part of this name is our own, from an earlier try or
  * taken over. A server may refuse to write over it.
  *
- * Throws FileError `destination_exists` if a folder has the name `path`, unless that is null. A
- * rename would replace a link to a folder, and fail at a folder after all bytes are sent. Throws the
- * server's refusal if it says that the name is too long, as ProFTPD does. That of the part is
- * shorter.
+ * Throws FileError `destination_exists` if a folder has the name `path`, or a device, pipe or
+ * socket, unless that is null. A rename would replace a link to a folder, or `/dev/null`, and fail
+ * at a folder after all bytes are sent. Throws the server's refusal if it says that the name is too
+ * long, as ProFTPD does. That of the part is shorter.
  */
 async function createPart(
   connection: Connection,
@@ -124,19 +140,22 @@ async function createPart(
 ): Promise<Upload> {
   const create = (objection?: () => Promise<Error | null>) =>
     startUpload(connection, [`STOR ${part}`], objection);
-  const unlessFolder = async () => {
+  const unlessTaken = async () => {
     if (path === null) return null;
-    if (!(await isFolder(connection, path))) return nameTooLong(connection, path);
+    const refusal = await refusalOf(connection, `CWD ${path}`);
     // Some servers say yes to any name.
-    return (await isFolder(connection, part)) ? null : isAFolder(path, 'open');
+    if (refusal === null)
+      return (await isFolder(connection, part)) ? null : isAFolder(path, 'open');
+    const special = !saysMissing(refusal, path) && (await isSpecial(connection, path));
+    return special ? isNoFile(path) : nameTooLong(connection, path);
   };
   try {
-    return await create(unlessFolder);
+    return await create(unlessTaken);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     if (await existing(connection, part)) await removeFile(connection, part);
     else await makeFolder(connection, dirname(part));
-    return await create(unlessFolder).catch((denied) => {
+    return await create(unlessTaken).catch((denied) => {
       const { code } = fileError(denied, 'open', part, 'destination');
       throw isRefusal(denied) && code === 'permission_denied' ? partDenied(part, denied) : denied;
     });

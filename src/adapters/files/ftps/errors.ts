@@ -37,8 +37,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 ];
 /** ProFTPD says this if its disk took only a part of a block. */
 const SHORT_WRITE = /input\/output error/i;
-const NO_FILE =
-  /no such file|not found|(does not|doesn't) exist|cannot find|not a (regular|plain) file|is a directory|symbolic link/i;
+const MISSING = /no such file|not found|(does not|doesn't) exist|cannot find/i;
+const NOT_A_FILE = /not a (regular|plain) file|is a directory|symbolic link/i;
 export const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
 
 const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
@@ -100,7 +100,8 @@ function codeOf(error: Error, step: FileStep, subject: string, side: Side): Tran
   const words = withoutPath(error.message, subject);
   const byWords = BY_WORDS.find(([pattern]) => pattern.test(words))?.[1];
   if (byWords) return byWords;
-  if (side === 'source' && NO_FILE.test(words)) return 'source_not_found';
+  if (side === 'source' && (MISSING.test(words) || NOT_A_FILE.test(words)))
+    return 'source_not_found';
   if (side === 'destination' && SHORT_WRITE.test(words)) return 'disk_full';
   return BY_REPLY[code] ?? (code < 500 ? 'connection_failed' : 'internal_error');
 }
@@ -108,6 +109,11 @@ function codeOf(error: Error, step: FileStep, subject: string, side: Side): Tran
 /** Returns true if the server understood a command and refused it. The connection stays usable. */
 export function isRefusal(error: unknown): error is FTPError {
   return error instanceof FTPError && error.code !== 421 && !isDataRefusal(error);
+}
+
+/** Returns whether a refusal says that nothing has the path. Many servers do not say. */
+export function saysMissing({ message }: FTPError, path: string): boolean {
+  return MISSING.test(withoutPath(message, path));
 }
 
 /** Turns a refusal into null. Throws any other error. */

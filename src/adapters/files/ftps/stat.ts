@@ -122,6 +122,20 @@ export async function isFolder(connection: Connection, path: string): Promise<bo
   return (await refusalOf(connection, `CWD ${path}`)) === null;
 }
 
+/** How a line of `ls -l` begins for a device, pipe or socket. */
+const SPECIAL = /^ ?[bcps][r-][w-]/;
+
+/**
+ * Returns whether the server says that a path is a device, pipe or socket. MLST of ProFTPD calls
+ * it an empty file. Do not ask this of a folder: the reply would have all of its entries.
+ */
+export async function isSpecial(connection: Connection, path: string): Promise<boolean> {
+  const reply = await connection.request(`STAT ${path}`).catch(nullIfRefused);
+  // A server may take signs in the path for a pattern, and show other files.
+  const isOf = (line: string) => [path, basename(path)].some((name) => line.endsWith(` ${name}`));
+  return (reply?.message ?? '').split(/\r?\n/).some((line) => SPECIAL.test(line) && isOf(line));
+}
+
 /** Sends a command and returns the server's refusal; null if it accepts the command. */
 export async function refusalOf(connection: Connection, command: string): Promise<FTPError | null> {
   try {

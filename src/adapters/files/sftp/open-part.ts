@@ -1,7 +1,7 @@
 import { dirname } from 'node:path/posix';
 import type { Stats } from 'ssh2';
 import { FileError } from '../port.ts';
-import { isAFolder, partDenied } from '../publish.ts';
+import { isAFolder, isNoFile, partDenied } from '../publish.ts';
 import {
   hasStatus,
   isRefusal,
@@ -51,11 +51,6 @@ export async function createInPlaceOf(
   }
   if (type === 'file' && replaced) keepPermissions(connection, created.value, replaced);
   return created.value;
-}
-
-function isNoFile(path: string): FileError {
-  const message = `${path} is a device, pipe or socket: choose another name`;
-  return new FileError('destination_exists', 'open', message);
 }
 
 /** Does not wait: the server answers in order, and one that refuses gives the file its own. */

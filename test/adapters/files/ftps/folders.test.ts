@@ -1,4 +1,7 @@
-import { mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -43,6 +46,32 @@ for (const kind of ['proftpd', 'vsftpd'] as const) {
       await upload(endpoint, remote('file'), Buffer.from('x'));
       await upload(endpoint, remote('file'), Buffer.from('y'));
       expect(await readFile(at('file'), 'utf8')).toBe('y');
+    });
+
+    test('by a pipe, socket or device is rejected before a byte is sent', async () => {
+      const at = (name: string) => join(server.root, 'special', name);
+      await mkdir(at(''));
+      execFileSync('mkfifo', [at('pipe')]);
+      const socket = createServer().listen(at('socket'));
+      await once(socket, 'listening');
+      for (const name of ['pipe', 'socket'])
+        for (const overwrite of [true, false]) {
+          const path = server.remotePath(join('special', name));
+          const opening = options(1, { overwrite });
+          await expect(endpoint.openDestination(path, opening)).rejects.toMatchObject({
+            code: 'destination_exists',
+            step: 'open',
+            message: `${path} is a device, pipe or socket: choose another name`,
+          });
+        }
+      expect(await readdir(at(''))).toEqual(['pipe', 'socket']);
+      socket.close();
+      // The name of a pipe fits this pattern, and the destination is free.
+      const pattern = server.remotePath('special/[p]ipe');
+      await upload(endpoint, pattern, Buffer.from('x'));
+      await upload(endpoint, pattern, Buffer.from('y'));
+      expect(await readFile(at('[p]ipe'), 'utf8')).toBe('y');
+      expect((await lstat(at('pipe'))).isFIFO()).toBe(true);
     });
 
     test.skipIf(kind === 'vsftpd')('or too long is rejected before a byte is sent', async () => {
