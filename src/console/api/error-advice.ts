@@ -10,7 +10,7 @@ export const ERROR_ADVICE = {
   source_not_found: "Check the path of the source, letter case included. Retry the transfer when the file is there, or create one with the right path.",
   source_changed: "The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then retry the transfer.",
   source_replaced: "The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.",
-  size_unknown: "The server does not say how large the source is: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.",
+  size_unknown: "The server does not say how large the source is, or says a wrong size: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.",
   destination_not_found: "Create the destination's bucket or container, or correct the endpoint's configuration.",
   permission_denied: "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file stands where the path has a folder, choose another destination.",
   disk_full: "Make room on the destination, or raise the quota of its user.",

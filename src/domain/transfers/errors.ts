@@ -50,7 +50,7 @@ export const TRANSFER_ERRORS = {
   size_unknown: {
     retryable: false,
     advice:
-      'The server does not say how large the source is: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.',
+      'The server does not say how large the source is, or says a wrong size: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.',
   },
   destination_not_found: {
     retryable: false,

@@ -103,29 +103,39 @@ export function sourceFile(
         (sftp, done) => sftp.read(handle, target, from, target.length - from, offset + from, done),
         { content: 0 },
       );
-      if (bytes === 0)
-        throw new FileError(
-          'source_changed',
-          'transfer',
-          `${path} ended at ${offset + from} of ${identity.size} bytes`,
-        );
+      if (bytes === 0) throw await endedAt(offset + from);
       filled += bytes;
     }
     return answers;
   }
 
-  /**
-   * Returns whether the server sends bytes of a file that it calls empty, as it does of files that
-   * a program generates while they are read.
-   */
-  async function isGenerated(): Promise<boolean> {
-    if (identity.size > 0) return false;
+  /** Returns whether the server sends a byte at an offset. */
+  async function hasByteAt(offset: number): Promise<boolean> {
     const byte = Buffer.alloc(1);
     const reading = connection.request<number>(
-      (sftp, done) => sftp.read(handle, byte, 0, 1, 0, done),
+      (sftp, done) => sftp.read(handle, byte, 0, 1, offset, done),
       { content: 0 },
     );
     return Boolean(await reading.catch(nullIfRefused));
+  }
+
+  /**
+   * Returns the error of a file that has ended before its size: it was cut, or the server says a
+   * size of its own, as Linux does of generated files in `/sys`.
+   */
+  async function endedAt(offset: number): Promise<FileError> {
+    const { size, version } = identity;
+    const found = mayChange ? await statOf(connection, path).catch(nullIfRefused) : null;
+    // A file that was cut, and written again before the look, has the byte now.
+    const isSame = found?.size === size && identityOf(found).version === version;
+    return isSame && !(await hasByteAt(offset))
+      ? sizeUnknown('transfer', `sends no more than ${offset}`)
+      : new FileError('source_changed', 'transfer', `${path} ended at ${offset} of ${size} bytes`);
+  }
+
+  function sizeUnknown(step: FileStep, sends: string): FileError {
+    const message = `${path}: the server reports ${identity.size} bytes and ${sends}`;
+    return new FileError('size_unknown', step, message);
   }
 
   async function readAll(offset: number, target: Buffer): Promise<void> {
@@ -153,15 +163,12 @@ export function sourceFile(
 
   async function look(): Promise<FileIdentity> {
     try {
-      const asked = Promise.all([isGenerated(), statOf(connection, path)]);
-      const [generated, stats] = await abortable(asked, signal, 'verify');
+      // Linux generates the files in `/proc` while they are read, and calls them empty.
+      const generated = identity.size === 0 && hasByteAt(0);
+      const asked = Promise.all([generated, statOf(connection, path)]);
+      const [hasMore, stats] = await abortable(asked, signal, 'verify');
       const found = identityOf(stats);
-      if (generated && found.size === 0)
-        throw new FileError(
-          'size_unknown',
-          'verify',
-          `${path}: the server reports 0 bytes and sends more`,
-        );
+      if (hasMore && found.size === 0) throw sizeUnknown('verify', 'sends more');
       return found;
     } catch (error) {
       if (hasStatus(error, SSH_FX_NO_SUCH_FILE))

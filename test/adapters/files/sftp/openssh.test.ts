@@ -260,6 +260,21 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await file.close();
     });
 
+    test('if it has fewer bytes than the server says, and was not cut', async (ctx) => {
+      const generated = '/sys/class/net/lo/mtu';
+      if (!existsSync(generated)) return ctx.skip('this system has no /sys');
+      const { size } = await stat(generated);
+      const { length: sent } = await readFile(generated);
+      const file = await endpoint().openSource(generated, never);
+      const target = new Uint8Array(size);
+      for (const reading of [file.readWhole?.(target), file.read(0, target)])
+        await expect(reading).rejects.toMatchObject({
+          code: 'size_unknown',
+          message: `${generated}: the server reports ${size} bytes and sends no more than ${sent}`,
+        });
+      await file.close();
+    });
+
     test('if the user may not read it', async () => {
       await writeFile(at('private'), 'x');
       await chmod(at('private'), asRoot ? 0o600 : 0);
