@@ -48,7 +48,9 @@ const LIST_ENTRY = /^[\s\d]*[bcdelfmpSs-][r-][w-]|^\d{2}[-/]\d{2}[-/]\d{2}|^tota
  */
 function withoutBreaks(listing: string, entry: RegExp): string {
   const entries: string[] = [];
-  for (const line of listing.split(/\r?\n/).filter(Boolean)) {
+  // A name that ends in a line break would leave an empty line.
+  const whole = listing.replace(/(?<!\r)\n(?=\r\n)/g, '\uFFFD');
+  for (const line of whole.split(/\r?\n/).filter(Boolean)) {
     if (entries.length === 0 || entry.test(line)) entries.push(line);
     else entries.push(`${entries.pop()}\uFFFD${line}`);
   }
