@@ -61,8 +61,8 @@ export function watchForSlowness(
 }
 
 /** Returns the error for a server that was silent for so long. Its code is ESTALLED. */
-export function silentError(stallMs: number): Error {
-  return stalled(`the server sent nothing for ${stallMs / 1000} s`);
+export function silentError(stallMs: number, more = ''): Error {
+  return stalled(`the server sent nothing for ${stallMs / 1000} s${more}`);
 }
 
 /** Returns the error for a server that was too slow for so long. Its code is ESTALLED. */

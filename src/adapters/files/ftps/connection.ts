@@ -15,19 +15,26 @@ export interface Connection extends Commands {
   /** Features from the server's answer to FEAT, such as `MLST` or `REST`. */
   readonly features: ReadonlyMap<string, string>;
   openDataConnection: OpenDataConnection;
-  /** Maximum silence of the server. */
-  readonly stallMs: number;
+  /**
+   * Returns the outcome of a promise that may take so many times the longest silence of the server.
+   * After one, it cuts the connection and throws if the server does not even greet a new one.
+   */
+  inStalls<Result>(promise: Promise<Result>, stalls: number): Promise<Result>;
   /** Cuts both connections. Everything under way fails with the error. */
   lose(error: Error): void;
   close(): void;
 }
 
-/** Creates the Connection for a control connection that has signed in. */
+/**
+ * Creates the Connection for a control connection that has signed in. `isUnreachable` tries a new
+ * connection.
+ */
 export function connectionOn(
   ftp: FTPContext,
   features: ReadonlyMap<string, string>,
   tls: ConnectionOptions,
   timeouts: FtpsTimeouts,
+  isUnreachable: () => Promise<boolean>,
 ): Connection {
   const { stallMs } = timeouts;
 
@@ -45,6 +52,20 @@ export function connectionOn(
     }
   }
 
+  async function inStalls<Result>(promise: Promise<Result>, stalls: number): Promise<Result> {
+    const answer = inTime(promise, stalls * stallMs);
+    if (stalls === 1) return answer;
+    let waits = true;
+    const timer = setTimeout(async () => {
+      if ((await isUnreachable()) && waits)
+        ftp.closeWithError(silentError(stallMs, ', and nothing on a new connection'));
+    }, stallMs);
+    return answer.finally(() => {
+      waits = false;
+      clearTimeout(timer);
+    });
+  }
+
   /**
    * Closes a connection that became useless. After 421 the server hangs up. After it rejected a
    * data connection it would reject the next ones too, because each resumes the same TLS session.
@@ -54,8 +75,8 @@ export function connectionOn(
     throw error;
   }
 
-  const request = (command: string, milliseconds?: number) =>
-    inTime(ftp.request(command), milliseconds).catch(loseIfUseless);
+  const request = (command: string, stalls = 1) =>
+    inStalls(ftp.request(command), stalls).catch(loseIfUseless);
 
   function lose(error: Error): never {
     ftp.closeWithError(error);
@@ -73,8 +94,8 @@ export function connectionOn(
       tls,
       timeouts,
     ),
-    stallMs,
     inTime,
+    inStalls,
     lose: (error) => ftp.closeWithError(error),
     close: () => ftp.close(),
   };

@@ -46,9 +46,9 @@ export type OpenDataConnection = (
 export interface Commands {
   /**
    * Sends a command and awaits its reply. Send one at a time, and none during a transfer. The
-   * server may be silent for `milliseconds`, by default `stallMs`.
+   * server may be silent for so many `stalls`, by default one.
    */
-  request(command: string, milliseconds?: number): Promise<FTPResponse>;
+  request(command: string, stalls?: number): Promise<FTPResponse>;
   /**
    * Returns the promise's outcome. If there is none in time, it cuts the connection and throws. The
    * default time is `stallMs`.

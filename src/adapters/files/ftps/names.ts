@@ -9,7 +9,7 @@ export function namesOn(connection: Connection, stalls = 1): Names {
     typeOf: async (path) => (await existing(connection, path))?.type ?? null,
     async rename(from, to) {
       await connection.request(`RNFR ${from}`);
-      await connection.request(`RNTO ${to}`, stalls * connection.stallMs);
+      await connection.request(`RNTO ${to}`, stalls);
     },
     renameOver: null,
     async remove(path) {

@@ -28,7 +28,18 @@ export async function openConnection(target: Target): Promise<Connection> {
     return prepare(client, target);
   };
   const features = await beforeTimeout(client, signIn(), 'sign_in', target);
-  return connectionOn(client.ftp, features, target.tls, timeouts);
+  return connectionOn(client.ftp, features, target.tls, timeouts, () => isUnreachable(target));
+}
+
+/** Returns whether a new connection gets no answer. A refused one has an answer. */
+async function isUnreachable(target: Target): Promise<boolean> {
+  try {
+    const { client } = await greet(target);
+    client.close();
+    return false;
+  } catch (error) {
+    return (error as FileError).code === 'timeout';
+  }
 }
 
 /** Returns the server's certificate, without an attempt to sign in. Throws FileError. */

@@ -50,7 +50,7 @@ export async function startUpload(
     },
     async finish(stalls) {
       socket.end();
-      await connection.inTime(ended, stalls * connection.stallMs);
+      await connection.inStalls(ended, stalls);
     },
   };
 }

@@ -590,6 +590,25 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       await file.close();
     });
 
+    test('a server that greets no new connection may take no longer for a rename', async () => {
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 2_000, connectMs: 5_000 } });
+      const content = randomBytes(CHUNK + 1);
+      const file = await over.openDestination(at('frozen'), options(content.length));
+      await writeFrom(file, content);
+      const holding = proxy.holdWhen(() => existsSync(join(server.root, 'frozen')), 'down');
+      const committing = file.commit(whole(content));
+      committing.catch(() => undefined);
+      const release = await holding;
+      proxy.stall(true);
+      await expect(committing).rejects.toMatchObject({
+        code: 'stalled',
+        message: expect.stringMatching(/nothing for 2 s, and nothing on a new connection/),
+      });
+      proxy.stall(false);
+      release();
+      await file.close();
+    });
+
     describe('connections', () => {
       test('never exceed the limit', async () => {
         const { proxy, over } = await proxied({ maxConnections: 2 });
