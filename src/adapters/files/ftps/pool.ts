@@ -1,15 +1,11 @@
 import { abortable } from '../abort.ts';
 import { FileError, type FileStep } from '../port.ts';
-import {
-  createBusyWait,
-  ENOUGH_MS,
-  isBusy,
-  isRefused,
-  untilForgotten,
-} from '../refused-connection.ts';
+import { createBusyWait, isBusy, isRefused, untilForgotten } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
+import { createPermits } from './permits.ts';
 import type { FtpsTimeouts } from './timeouts.ts';
+import { createWarmConnections } from './warm-connections.ts';
 
 /** The use of one connection by one file. */
 export interface Lease {
@@ -40,78 +36,23 @@ export interface Pool {
   close(): void;
 }
 
-interface Idle {
-  connection: Connection;
-  since: number;
-  timer: NodeJS.Timeout;
-}
-
-const ACCEPTS_NO_MORE = ', and the server accepts no more: lower max_connections';
-
 /** Creates a pool of at most `max` connections. FTP allows one use of a connection at a time. */
 export function createPool(
   open: () => Promise<Connection>,
   max: number,
   timeouts: FtpsTimeouts,
 ): Pool {
-  const idle: Idle[] = [];
+  const permits = createPermits(max, timeouts.queueMs);
+  const warm = createWarmConnections(timeouts);
   const used = new Set<Connection>();
-  const waiting = new Set<() => void>();
-  let permits = max;
-  /** The timers of permits that are withheld because the server has refused their connections. */
-  const withheld = new Set<NodeJS.Timeout>();
   let opening = 0;
   let closed = false;
 
-  async function acquirePermit(signal: AbortSignal, until: number): Promise<void> {
-    if (permits > 0) {
-      permits--;
-      return;
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const timer = setTimeout(
-      () =>
-        reject(
-          new FileError(
-            'timeout',
-            'open',
-            `All ${max - withheld.size} connections of the endpoint have been in use for ` +
-              `${timeouts.queueMs / 1000} s${withheld.size > 0 ? ACCEPTS_NO_MORE : ''}`,
-            { busy: true },
-          ),
-        ),
-      Math.max(0, until - performance.now()),
-    );
-    waiting.add(resolve);
-    try {
-      await abortable(promise, signal, 'connect');
-    } catch (error) {
-      // The permit was granted in the same moment: pass it on.
-      if (!waiting.has(resolve)) releasePermit();
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      waiting.delete(resolve);
-    }
-  }
-
-  function releasePermit(): void {
-    const [next] = waiting;
-    if (!next) {
-      permits++;
-      return;
-    }
-    waiting.delete(next);
-    next();
-  }
-
   async function ready(mustBeFresh: boolean): Promise<{ connection: Connection; fresh: boolean }> {
     // The cause that ended one warm connection has probably ended the others too.
-    if (mustBeFresh) closeIdle();
-    for (let next = idle.pop(); next; next = idle.pop()) {
-      clearTimeout(next.timer);
-      if (await isAlive(next)) return { connection: next.connection, fresh: false };
-    }
+    if (mustBeFresh) warm.closeAll();
+    const kept = await warm.take();
+    if (kept) return { connection: kept, fresh: false };
     if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
     opening++;
     const connection = await open().finally(() => opening--);
@@ -119,38 +60,12 @@ export function createPool(
     return { connection, fresh: true };
   }
 
-  function closeIdle(): void {
-    for (const { connection, timer } of idle.splice(0)) {
-      clearTimeout(timer);
-      connection.close();
-    }
-  }
-
-  async function isAlive({ connection, since }: Idle): Promise<boolean> {
-    if (connection.usable && performance.now() - since > timeouts.trustMs) {
-      await connection
-        .inTime(connection.request('NOOP'), timeouts.connectMs)
-        .catch((error) => connection.lose(error));
-    }
-    return connection.usable;
-  }
-
-  function keepWarm(connection: Connection): void {
-    if (!connection.usable) return;
-    const timer = setTimeout(() => {
-      idle.splice(idle.indexOf(entry), 1);
-      connection.close();
-    }, timeouts.idleMs).unref();
-    const entry = { connection, since: performance.now(), timer };
-    idle.push(entry);
-  }
-
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
     // Permits that the server refuses come back as often as it takes: the wait ends all the same.
     const until = performance.now() + timeouts.queueMs;
     const untilNextTry = createBusyWait(until, timeouts.busyMs);
     for (let alone = false; ; ) {
-      if (!alone) await acquirePermit(signal, until);
+      if (!alone) await permits.acquire(signal, until);
       const coming = ready(mustBeFresh);
       try {
         const { connection, fresh } = await abortable(coming, signal, 'connect');
@@ -160,7 +75,7 @@ export function createPool(
         if (!signal.aborted && isRefused(error)) {
           // The server may count a connection that is still being opened.
           if (used.size + opening > 0) {
-            withhold();
+            permits.withhold();
             alone = false;
             continue;
           }
@@ -169,47 +84,37 @@ export function createPool(
             opening++;
             alone = await untilNextTry(signal).finally(() => opening--);
             if (alone) continue;
-            releasePermit();
+            permits.release();
             throw error;
           }
-          if (withheld.size > 0 && !alone) {
+          if (permits.withheld > 0 && !alone) {
             alone = true;
             await untilForgotten(signal).catch((aborted) => {
-              releasePermit();
+              permits.release();
               throw aborted;
             });
             continue;
           }
-          for (const timer of withheld) giveOut(timer);
+          permits.giveOutAll();
         }
         // If only the wait was aborted, the connection is kept for the next caller.
         void coming
           .then(
-            ({ connection }) => keepWarm(connection),
+            ({ connection }) => warm.keep(connection),
             () => {},
           )
-          .finally(releasePermit);
+          .finally(permits.release);
         throw error;
       }
     }
-  }
-
-  function withhold(): void {
-    const timer = setTimeout(() => giveOut(timer), ENOUGH_MS).unref();
-    withheld.add(timer);
-  }
-
-  function giveOut(timer: NodeJS.Timeout): void {
-    clearTimeout(timer);
-    if (withheld.delete(timer)) releasePermit();
   }
 
   function lease(connection: Connection, fresh: boolean): Lease {
     const release = () => {
       if (!used.delete(connection)) return;
       if (closed) connection.close();
-      keepWarm(connection);
-      releasePermit();
+      warm.keep(connection);
+      permits.release();
     };
     return {
       connection,
@@ -224,9 +129,7 @@ export function createPool(
 
   return {
     get size() {
-      return [...used, ...idle.map((entry) => entry.connection)].filter(
-        (connection) => connection.usable,
-      ).length;
+      return [...used, ...warm.connections].filter(({ usable }) => usable).length;
     },
     async acquireFor(signal, work) {
       for (let again = false; ; again = true) {
@@ -257,7 +160,7 @@ export function createPool(
     },
     close() {
       closed = true;
-      closeIdle();
+      warm.closeAll();
       for (const connection of used) connection.close();
     },
   };
