@@ -1,3 +1,5 @@
+import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+
 const WORDS: Record<string, string> = {
   ECONNREFUSED: 'connection refused: nothing listens at this address and port',
   ECONNRESET: 'the connection was reset',
@@ -16,6 +18,13 @@ const WORDS: Record<string, string> = {
 export function explainError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return WORDS[String(code)] ?? (message || String(code ?? error));
+}
+
+const CODES: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };
+
+/** Returns the code for a system error or a silent server; undefined if it has none. */
+export function codeOfSystemError(error: unknown): TransferErrorCode | undefined {
+  return CODES[String((error as NodeJS.ErrnoException).code)];
 }
 
 /**

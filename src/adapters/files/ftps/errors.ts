@@ -2,7 +2,7 @@ import { FTPError } from 'basic-ftp';
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { saysBanned, saysBusy } from '../refused-connection.ts';
-import { explainError, withoutPath } from '../system-error.ts';
+import { codeOfSystemError, explainError, withoutPath } from '../system-error.ts';
 
 // Replies of RFC 959, section 4.2.2, and of RFC 4217.
 const BY_REPLY: Record<number, TransferErrorCode> = {
@@ -40,11 +40,6 @@ const SHORT_WRITE = /input\/output error/i;
 const MISSING = /no such file|not found|(does not|doesn't) exist|cannot find/i;
 const NOT_A_FILE = /not a (regular|plain) file|is a directory|symbolic link/i;
 export const NOT_ALLOWED = /permission|denied|not allowed|privilege/i;
-
-const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
-  ETIMEDOUT: 'timeout',
-  ESTALLED: 'stalled',
-};
 
 /**
  * Returns the FileError for an error in a step. `subject` is the path or the server. A rejected
@@ -91,7 +86,8 @@ export function statError(error: unknown, step: FileStep, path: string): FileErr
 function codeOf(error: Error, step: FileStep, subject: string, side: Side): TransferErrorCode {
   if (!(error instanceof FTPError)) {
     const { code = '' } = error as NodeJS.ErrnoException;
-    if (BY_SYSTEM_ERROR[code]) return BY_SYSTEM_ERROR[code];
+    const ofSystem = codeOfSystemError(error);
+    if (ofSystem) return ofSystem;
     // During a transfer, a TLS error means that the server went down, not a bad certificate.
     const ofTls = code === 'EPROTO' || /^ERR_(SSL|TLS)_/.test(code);
     return ofTls && step !== 'transfer' ? 'tls_error' : 'connection_failed';

@@ -1,7 +1,7 @@
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../../domain/transfers/errors.ts';
 import { FileError, type FileStep, type Side } from '../port.ts';
 import { saysBusy } from '../refused-connection.ts';
-import { explainError, withoutPath } from '../system-error.ts';
+import { codeOfSystemError, explainError, withoutPath } from '../system-error.ts';
 
 /** Status codes of SFTP version 3 (draft-ietf-secsh-filexfer-02, section 7). */
 export const SSH_FX_EOF = 1;
@@ -20,11 +20,6 @@ export interface SshError extends Error {
 const BY_LAYER: Record<string, TransferErrorCode> = {
   'client-authentication': 'auth_failed',
   'client-timeout': 'timeout',
-};
-
-const BY_SYSTEM_ERROR: Record<string, TransferErrorCode> = {
-  ETIMEDOUT: 'timeout',
-  ESTALLED: 'stalled',
 };
 
 // The adapter creates missing folders of the destination. If that fails, the user may not create
@@ -82,18 +77,15 @@ export function fileError(
   });
 }
 
-function codeOf(
-  { code, level, message }: SshError,
-  subject: string,
-  side: Side,
-): TransferErrorCode {
+function codeOf(error: SshError, subject: string, side: Side): TransferErrorCode {
+  const { code, level, message } = error;
   const said = typeof code === 'number' ? withoutPath(message, subject) : message;
   const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
   if (typeof code === 'number') {
     const status = NAME_TOO_LONG.test(said) ? SSH_FX_BAD_MESSAGE : code;
     return BY_STATUS[side][status] ?? byWords ?? 'internal_error';
   }
-  return BY_LAYER[level ?? ''] ?? BY_SYSTEM_ERROR[code ?? ''] ?? byWords ?? 'connection_failed';
+  return BY_LAYER[level ?? ''] ?? codeOfSystemError(error) ?? byWords ?? 'connection_failed';
 }
 
 /** Adds what the server has said of each secret to a rejected sign-in. Null: nothing. */
