@@ -26,11 +26,19 @@ export interface Access {
 
 export interface AccessLog {
   /** Resolves when the access is in the log. Throws EventStoreUnavailable. */
-  record(access: Access): Promise<void>;
+  record(access: Access): Promise<Recorded>;
   /** Records within about a second, or when the store is back. Never throws. */
   note(access: Access): void;
   /** Records what was noted, or gives up if the store does not take it. */
   close(): Promise<void>;
+}
+
+/** An access in the log. */
+export interface Recorded {
+  /** Id of the event. */
+  id: string;
+  /** Everything that the log had before has a lower position. */
+  position: bigint;
 }
 
 export interface AccessLogDeps {
@@ -59,14 +67,14 @@ export function createAccessLog({
   let stream = emptyStream();
   /** Events of an append whose answer is not known, with what they record. */
   let unsettled: { events: NewEvent[]; accesses: Noted[] } | null = null;
-  const recorded = new WeakSet<Noted>();
+  const recorded = new WeakMap<Noted, Recorded>();
   const append = createBatcher(appendAll, { limit: AT_ONCE, answerWithinMs: null });
   const waiting: Noted[] = [];
   let dropped = 0;
   let timer: NodeJS.Timeout | undefined;
   let flushing = Promise.resolve();
 
-  async function appendAll(accesses: Noted[]): Promise<undefined[]> {
+  async function appendAll(accesses: Noted[]): Promise<Recorded[]> {
     await settle();
     const fresh = accesses.filter((access) => !recorded.has(access));
     if (fresh.length > 0) {
@@ -74,15 +82,17 @@ export function createAccessLog({
       unsettled = { events: eventsOf(fresh, stream.last), accesses: fresh };
       await settle();
     }
-    return accesses.map(() => undefined);
+    return accesses.map((access) => recorded.get(access) as Recorded);
   }
 
   async function settle(): Promise<void> {
     if (unsettled === null) return;
     const { events, accesses } = unsettled;
     const { name, revision } = stream;
+    let position: bigint;
     try {
       const result = await store.append(name, revision < 0 ? 'no_stream' : revision, events);
+      position = result.position;
       stream = { name, revision: result.revision, last: events.at(-1) ?? null };
     } catch (error) {
       if (!(error instanceof RevisionConflict)) throw error;
@@ -92,7 +102,8 @@ export function createAccessLog({
       unsettled = { events: eventsOf(accesses, null), accesses };
       return settle();
     }
-    for (const access of accesses) recorded.add(access);
+    for (const [at, { id }] of events.entries())
+      recorded.set(accesses[at] as Noted, { id, position });
     unsettled = null;
   }
 
@@ -153,6 +164,7 @@ function emptyStream(): AccessStream {
   return { name: streamName('access', newId('acs')), revision: -1, last: null };
 }
 
+/** Returns one event for each access. */
 function eventsOf(accesses: Noted[], last: NewEvent | null): NewEvent[] {
   const events: NewEvent[] = [];
   for (const { event, cause, accountId, at } of accesses)

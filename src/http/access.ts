@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { type AccessLogDeps, createAccessLog } from '../commands/access-log.ts';
+import { type AccessLogDeps, createAccessLog, type Recorded } from '../commands/access-log.ts';
 import type { ProblemCode } from '../contract/problems.ts';
 import type { ExportName } from '../domain/access.ts';
 import { newId } from '../domain/ids.ts';
@@ -27,9 +27,14 @@ const FAILURES: readonly ProblemCode[] = [
 export interface AccessRecorder {
   /**
    * Records an export. Call it before the first byte leaves: an export that is not in the log
-   * cannot exist. Throws EventStoreUnavailable.
+   * cannot exist. Returns null for a HEAD request, which exports nothing. Throws
+   * EventStoreUnavailable.
    */
-  exported(request: FastifyRequest, what: ExportName, accountId: string | null): Promise<void>;
+  exported(
+    request: FastifyRequest,
+    what: ExportName,
+    accountId: string | null,
+  ): Promise<Recorded | null>;
   /**
    * Records, within a second, who took the receipt of a transfer, or which operator read its
    * history. Programs that follow the history of their own transfers are not recorded.
@@ -76,12 +81,12 @@ export function createAccessRecorder(deps: AccessLogDeps): AccessRecorder {
 
   return {
     async exported(request, what, accountId) {
-      if (request.method === 'HEAD') return;
+      if (request.method === 'HEAD') return null;
       const { searchParams } = new URL(request.url, 'http://waybill');
       // No table can hold a NUL: it would stop the audit projection.
       const given = [...searchParams].map(([name, value]) => [name, value.replaceAll('\0', '')]);
       const parameters: Record<string, string> = Object.fromEntries(given);
-      await log.record({
+      return log.record({
         event: { type: 'access.exported', data: { export: what, parameters } },
         cause: causeOf(request),
         accountId,

@@ -4,6 +4,7 @@ import { revokeKey } from '../../src/commands/keys.ts';
 import type { NewEvent } from '../../src/domain/events/event.ts';
 import { eventHash } from '../../src/domain/events/event-hash.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { CAUSE } from '../support/service/installation.ts';
@@ -182,6 +183,33 @@ describeOnEventStoreDb('GET /v1/events', (start) => {
     } finally {
       await api.close();
       await server.close();
+    }
+  });
+});
+
+describeWithPostgres('GET /v1/events while a former leader of an EventStoreDB answers', () => {
+  test('has everything that was in the log before, and not its own record', async () => {
+    const server = await startFakeEventStoreDb();
+    const api = await startApi({}, { EVENTSTORE_URL: server.url });
+    try {
+      const { key } = await api.createKey(['admin']);
+      await api.ask('GET', '/v1/events', { key });
+      server.becomeStale();
+      const created = await api.ask('POST', '/v1/transfers', { json: BODY });
+      expect(created.status).toBe(201);
+      const { body } = await api.ask('GET', '/v1/events', { key });
+      const events = body
+        .split('\n')
+        .slice(0, -1)
+        .map((line: string) => JSON.parse(line));
+      expect(events.map(({ stream }: { stream: string }) => stream)).toContain(
+        `transfer-${created.body.id}`,
+      );
+      const exports = events.filter(({ type }: { type: string }) => type === 'access.exported');
+      expect(exports).toHaveLength(1);
+    } finally {
+      await api.close();
+      server.stop();
     }
   });
 });

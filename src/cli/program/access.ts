@@ -1,4 +1,4 @@
-import { createAccessLog } from '../../commands/access-log.ts';
+import { createAccessLog, type Recorded } from '../../commands/access-log.ts';
 import type { AccessEvent } from '../../domain/access.ts';
 import type { Installation } from '../../installation.ts';
 import { operator } from './session.ts';
@@ -8,8 +8,8 @@ export async function recordAccess(
   installation: Installation,
   event: AccessEvent,
   accountId: string | null,
-): Promise<void> {
-  await createAccessLog(installation).record({ event, cause: operator(), accountId });
+): Promise<Recorded> {
+  return createAccessLog(installation).record({ event, cause: operator(), accountId });
 }
 
 /** Returns the options that were given, as the record of an export has them. */
