@@ -4,8 +4,10 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import { isClosed, isEnded } from '../../domain/transfers/transfer.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
+import { findEvent } from '../../projections/newest-of-log.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { inOneProcess } from '../in-one-process.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
@@ -97,7 +99,7 @@ interface Aside {
 }
 
 /** Creates the set of skipped transfers: one that fails must not delay the others. */
-function createAside({ sql, logger }: AdmissionDeps): Aside {
+function createAside({ sql, store, logger }: AdmissionDeps): Aside {
   const until = new Map<string, number>();
   return {
     ids() {
@@ -106,8 +108,11 @@ function createAside({ sql, logger }: AdmissionDeps): Aside {
     },
     async unless(transferId, done, work) {
       try {
-        await work().catch((error: unknown) => {
+        await work().catch(async (error: unknown) => {
           if (!(error instanceof DomainError && error.code === 'not_found')) throw error;
+          // A former leader of an EventStoreDB may lack a new transfer for some seconds.
+          const creation = { stream: streamName('transfer', transferId), revision: 0 };
+          if ((await findEvent(store, creation)) !== null) return;
           // An older copy of the log was restored, and does not know this transfer.
           return removeJobs(sql, [{ transferId, leftovers: true, after: false }]);
         });

@@ -212,6 +212,30 @@ describeWithPostgres('admission', () => {
     await admission;
   });
 
+  test('keeps the job of a transfer that a former leader of an EventStoreDB lacks', async () => {
+    const id = await create();
+    await catchUpIfIdle(installation, dispatchConsumer);
+    let reads = 0;
+    const store: EventStore = {
+      ...installation.store,
+      staleMs: 10_000,
+      read: async (...what) => (reads++ === 0 ? [] : installation.store.read(...what)),
+    };
+    const stopping = new AbortController();
+    const admission = runAdmission(
+      { ...installation, store, record: async () => undefined },
+      stopping.signal,
+    );
+    const types = async () =>
+      (await installation.store.read(streamName('transfer', id))).map(({ type }) => type);
+    await until('the transfer is queued', async () => (await types()).includes('transfer.queued'));
+    stopping.abort();
+    await admission;
+    expect(
+      await installation.sql`select from work.transfer_jobs where transfer_id = ${id}`,
+    ).toHaveLength(1);
+  });
+
   test('leaves the steps after a transfer that no table knows', async () => {
     // So it is after a crash or with an older back-up of Postgres, if the log is elsewhere.
     const id = await create({ after: { source: 'delete' } });
