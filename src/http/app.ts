@@ -84,6 +84,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
       requestIdLogLabel: 'request_id',
     }),
     genReqId: () => newId('req'),
+    // On a machine that is busy, the modules of the routes may take longer than 10 s to load.
+    pluginTimeout: 0,
     bodyLimit: BODY_LIMIT,
     trustProxy: deps.trustedProxies.length > 0 ? deps.trustedProxies : false,
     // While the server closes, it still answers requests on open connections.

@@ -26,6 +26,10 @@ describeWithPostgres('HTTP', () => {
       headers: type === null ? {} : { 'content-type': type },
     });
 
+  test('the routes may take any time to load', () => {
+    expect(api.app.initialConfig.pluginTimeout).toBe(0);
+  });
+
   test('every answer has its own request id, which errors repeat', async () => {
     const mine = 'req_01JZ8Q6W3N5V4T2R1P0M9K8J7H';
     const answer = await api.ask('GET', UNKNOWN, {
