@@ -387,6 +387,8 @@ export function describeEventStore(
               pauseMs: 2,
               until: ({ batches: so, count }) => so.length === 5 || given.length + count === total,
             });
+            // Without this, the loop would block the process once the test has timed out.
+            if (batches.length === 0) throw new Error('the store was closed');
             for (const batch of batches) {
               given.push(...batch.events);
               checkpoint = batch.position;
