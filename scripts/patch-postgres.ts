@@ -3,7 +3,8 @@
  * connection lost inside a transaction ends the process or leaves queries without an answer, and
  * statements of a dead transaction may run on another connection. docs/architecture.md has more.
  *
- * Also lets a pool use the connection that was used last. As shipped, it uses all in turn.
+ * Also lets a pool use the connection that was used last. As shipped, it uses all in turn. And lets
+ * V8 free the memory of ended queries early.
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
@@ -201,6 +202,38 @@ const CONNECTION: Edit[] = [
   ],
 ];
 
+const QUERY: Edit[] = [
+  // With closures in their place, V8's young generation keeps ended queries with their rows: a third
+  // of all that a busy service allocates is copied twice, and freed by a collection of the whole
+  // heap.
+  [
+    `    this.resolve = x => (this.active = false, resolve(x))
+    this.reject = x => (this.active = false, reject(x))
+
+    this.active`,
+    `    this.fulfil = resolve
+    this.refuse = reject
+
+    this.active`,
+  ],
+  [
+    `  get origin() {
+`,
+    `  resolve(x) {
+    this.active = false
+    this.fulfil(x)
+  }
+
+  reject(x) {
+    this.active = false
+    this.refuse(x)
+  }
+
+  get origin() {
+`,
+  ],
+];
+
 const QUEUE: Edit[] = [
   [
     '    push: (x) => (xs.push(x), x),\n',
@@ -222,7 +255,7 @@ const INDEX: Edit[] = [
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
   // Raise this number with every change of this file, also in connect.ts: it refuses an older
   // repair.
-  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 2,\n  toPascal,\n'],
+  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 3,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
   // The loss of a held connection rejects its queue and its holder.
@@ -332,6 +365,7 @@ export function patchPostgres(root: string): void {
     );
   // The entry comes last: it has the mark by which connect.ts recognizes a complete repair.
   replaceIn(join(folder, 'src', 'connection.js'), CONNECTION);
+  replaceIn(join(folder, 'src', 'query.js'), QUERY);
   replaceIn(join(folder, 'src', 'queue.js'), QUEUE);
   replaceIn(join(folder, 'src', 'index.js'), INDEX);
 }

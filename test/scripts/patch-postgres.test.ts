@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { patchPostgres } from '../../scripts/patch-postgres.ts';
 
 const PROJECT = resolve(import.meta.dirname, '../..');
-const FILES = ['connection.js', 'queue.js', 'index.js'];
+const FILES = ['connection.js', 'query.js', 'queue.js', 'index.js'];
 
 describe('the changes to the driver', () => {
   let root: string;
