@@ -29,6 +29,7 @@
  * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { EventBatch } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held } from '../adapters/postgres/locks.ts';
@@ -227,6 +228,34 @@ async function consume(
     saving.catch(() => end.abort());
   };
 
+  /** Prepares a batch, and has it saved. Returns the pause that follows; undefined for none. */
+  async function take({ events: arrived, position: to, caughtUp }: EventBatch) {
+    const due = arrived.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
+    let ahead = true;
+    let gather = gatherMs;
+    if (due && to > reached) {
+      // An EventStoreDB may repeat events once its connection is back.
+      const stored = arrived.filter(({ position }) => position > reached);
+      const events = asStored ? stored : stored.map(upcast);
+      const prepared = await prepareBatch(deps.sql, consumer, events, removed, reached, to);
+      ahead = prepared.ahead ?? false;
+      gather = prepared.gatherMs ?? gatherMs;
+      const before = saving;
+      before.catch(() => prepared.afterSave?.(false));
+      inTurn(prepared.save);
+      // One batch is prepared while another one is saved, and no more.
+      await before;
+      reached = to;
+      savedAt = performance.now();
+    }
+    inTurn(() => {
+      if (afterBatch(to, caughtUp) === 'stop') end.abort();
+    });
+    if (!ahead) await saving;
+    if (!caughtUp || arrived.length === 0) return undefined;
+    return arrived.length >= BUSY ? (pauseMs ?? gather) : gather;
+  }
+
   try {
     for await (const batch of deps.store.subscribe({
       from,
@@ -234,33 +263,10 @@ async function consume(
       batchSize: consumer.batchSize ?? BATCH,
       streams,
     })) {
-      const due = batch.events.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
-      let ahead = true;
-      let gather = gatherMs;
-      if (due && batch.position > reached) {
-        // An EventStoreDB may repeat events once its connection is back.
-        const stored = batch.events.filter(({ position }) => position > reached);
-        const events = asStored ? stored : stored.map(upcast);
-        const { position: to } = batch;
-        const prepared = await prepareBatch(deps.sql, consumer, events, removed, reached, to);
-        ahead = prepared.ahead ?? false;
-        gather = prepared.gatherMs ?? gatherMs;
-        const before = saving;
-        before.catch(() => prepared.afterSave?.(false));
-        inTurn(prepared.save);
-        // One batch is prepared while another one is saved, and no more.
-        await before;
-        reached = batch.position;
-        savedAt = performance.now();
-      }
-      inTurn(() => {
-        if (afterBatch(batch.position, batch.caughtUp) === 'stop') end.abort();
-      });
-      if (!ahead) await saving;
+      // The events must not stay in memory for the pause: the garbage collector would copy them.
+      const pause = await take({ ...batch, events: batch.events.splice(0) });
       if (end.signal.aborted) break;
-      const pause = batch.events.length >= BUSY ? (pauseMs ?? gather) : gather;
-      if (pause !== undefined && batch.caughtUp && batch.events.length > 0)
-        await pauseFor(name, pause, signal);
+      if (pause !== undefined) await pauseFor(name, pause, signal);
     }
   } finally {
     await saving;
