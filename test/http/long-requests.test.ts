@@ -25,10 +25,17 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
   let api: TestApi;
   /** A server whose limit is short. */
   let server: Server;
+  /** The same, whose appends take long. To load its routes would delay the requests of a test. */
+  let slowServer: Server;
   let admin: string;
   beforeAll(async () => {
     api = await startApi();
     server = await api.startServer({ answerWithinMs: WITHIN_MS });
+    const { commands } = api.installation;
+    slowServer = await api.startServer({
+      commands: { ...commands, store: slowed(commands.store) },
+      answerWithinMs: WITHIN_MS,
+    });
     admin = (await api.createKey(['admin'])).key;
   });
   afterAll(() => api?.close());
@@ -73,13 +80,8 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
     test.concurrent('a bulk change whose appends come one after the other', async () => {
       // More than are changed at a time.
       const ids = await Promise.all(Array.from({ length: 40 }, createTransfer));
-      const { commands } = api.installation;
-      const slow = await api.startServer({
-        commands: { ...commands, store: slowed(commands.store) },
-        answerWithinMs: WITHIN_MS,
-      });
       const json = { action: 'cancel', ids };
-      const answer = await slow.ask('POST', '/v1/transfers/bulk', { json });
+      const answer = await slowServer.ask('POST', '/v1/transfers/bulk', { json });
       expect([answer.status, answer.body.done]).toEqual([200, ids.length]);
     });
 
@@ -91,7 +93,7 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
       onTestFinished(() => void partner.close());
       await once(partner.listen(0, '127.0.0.1'), 'listening');
       const { port } = partner.address() as { port: number };
-      const { body } = await server.ask('POST', '/v1/endpoints', {
+      const { body } = await api.ask('POST', '/v1/endpoints', {
         key: admin,
         json: {
           ...{ name: 'slow', protocol: 'sftp', host: '127.0.0.1', port },
