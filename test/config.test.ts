@@ -32,6 +32,7 @@ describe('parseConfig', () => {
       oidc: null,
       dataDir: resolve('.waybill'),
       databaseUrl: null,
+      databaseConnections: 45,
       eventStore: null,
       streamPrefix: 'waybill_',
       masterKey: null,
@@ -64,6 +65,7 @@ describe('parseConfig', () => {
       WAYBILL_EVENTSTORE_CA_FILE: 'ca.crt',
       WAYBILL_STREAM_PREFIX: 'mft_',
       WAYBILL_MASTER_KEY: `${KEY}, ${KEY}`,
+      WAYBILL_DATABASE_CONNECTIONS: '11',
       WAYBILL_RATE_LIMIT: '7',
       WAYBILL_MOVERS: '2',
       WAYBILL_MAX_OPEN_TRANSFERS: '5',
@@ -92,6 +94,7 @@ describe('parseConfig', () => {
       },
       dataDir: resolve('data'),
       databaseUrl: 'postgresql://waybill:secret@db/waybill',
+      databaseConnections: 11,
       eventStore: {
         url: 'esdb+discover://cluster:2113',
         user: 'waybill',
@@ -147,6 +150,7 @@ describe('parseConfig', () => {
   it.each([
     ['WAYBILL_PORT', '80a'],
     ['WAYBILL_PORT', '-1'],
+    ['WAYBILL_DATABASE_CONNECTIONS', '10'],
     ['WAYBILL_RATE_LIMIT', '0'],
     ['WAYBILL_MOVERS', '1.5'],
     ['WAYBILL_TRANSFER_RETRY_DELAYS', '10s,,60s'],
