@@ -3,6 +3,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { longUnless } from '../support/run/long.ts';
 import { describeTransfers } from '../support/service/transfers.ts';
 import { canonical } from './checker/canonical.ts';
 import { check } from './checker/check.ts';
@@ -17,13 +18,9 @@ import { SHOWN_DAMAGES } from './self-test/shown.ts';
 import { type SmallRun, startSmallRun } from './self-test/small-run.ts';
 import { WEBHOOK_DAMAGES } from './self-test/webhooks.ts';
 
-const DAMAGES = [
-  ...LOG_DAMAGES,
-  ...REQUEST_DAMAGES,
-  ...FILE_DAMAGES,
-  ...SHOWN_DAMAGES,
-  ...WEBHOOK_DAMAGES,
-];
+const DAMAGES = [LOG_DAMAGES, REQUEST_DAMAGES, FILE_DAMAGES, SHOWN_DAMAGES, WEBHOOK_DAMAGES];
+/** How many of each kind `npm test` takes. */
+const SHORT = 3;
 
 it('shares no code with the service', () => {
   const files = globSync('**/*.ts', { cwd: join(import.meta.dirname, 'checker') });
@@ -124,24 +121,27 @@ await describeTransfers('the checker of a chaos run', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it.each(DAMAGES)('detects that $what', async ({ finds, names, ...damage }) => {
-    const evidence = structuredClone(run.evidence);
-    damage.evidence?.(evidence, run);
-    const undo = await damage.files?.(run);
-    try {
-      await damage.tables?.(run);
-      const { findings } = await checked(evidence, finds);
-      const found = findings.filter((finding) => finding.check === finds);
-      const all = JSON.stringify(findings, null, 1);
-      expect(
-        found.some(({ subject }) => subject.includes(names(run))),
-        all,
-      ).toBe(true);
-    } finally {
-      await undo?.();
-      if (damage.tables) await tables.restore();
-    }
-  });
+  for (const [{ what, finds, names, ...damage }, options] of DAMAGES.flatMap((kind) =>
+    kind.map((damage, place) => [damage, longUnless(place < SHORT)] as const),
+  ))
+    it(`detects that ${what}`, options, async () => {
+      const evidence = structuredClone(run.evidence);
+      damage.evidence?.(evidence, run);
+      const undo = await damage.files?.(run);
+      try {
+        await damage.tables?.(run);
+        const { findings } = await checked(evidence, finds);
+        const found = findings.filter((finding) => finding.check === finds);
+        const all = JSON.stringify(findings, null, 1);
+        expect(
+          found.some(({ subject }) => subject.includes(names(run))),
+          all,
+        ).toBe(true);
+      } finally {
+        await undo?.();
+        if (damage.tables) await tables.restore();
+      }
+    });
 
   it('finds nothing wrong after every damage is undone', async () => {
     expect((await checked(run.evidence)).findings).toEqual([]);

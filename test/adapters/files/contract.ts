@@ -43,14 +43,16 @@ const ODD_NAMES = [
  * What every FileEndpoint must do. `whyNot` skips the suite by name. `partFiles`: the protocol
  * writes a part file before the commit. `resumes`: the server can continue a file.
  * `removesOpenFiles`: a file that is removed while it is written is gone when it is closed.
+ * `tags`: those of the suite.
  */
 export function describeFileEndpoint(
   name: string,
   whyNot: string | null,
   start: () => Promise<EndpointFixture>,
-  { partFiles = false, resumes = true, removesOpenFiles = true } = {},
+  { partFiles = false, resumes = true, removesOpenFiles = true, tags = [] as string[] } = {},
 ): void {
-  describe.skipIf(whyNot !== null)(whyNot === null ? name : `${name} (${whyNot})`, () => {
+  const title = whyNot === null ? name : `${name} (${whyNot})`;
+  describe.skipIf(whyNot !== null)(title, { tags }, () => {
     let fixture: EndpointFixture;
     let endpoint: FileEndpoint;
     beforeAll(async () => {

@@ -4,6 +4,7 @@ import {
   shareAzurite,
   whyNoAzurite,
 } from '../../../support/file-servers/azure/azurite.ts';
+import { LONG } from '../../../support/run/long.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
@@ -36,8 +37,12 @@ async function fixture(given: (azurite: Azurite) => Promise<Given>): Promise<End
 
 describeFileEndpoint('Azure by account key', await whyNoAzurite(), () => fixture(async () => ({})));
 
-describeFileEndpoint('Azure by SAS', await whyNoAzurite(), () =>
-  fixture(async (azurite) => ({
-    credentials: { sas_token: await azurite.sasToken('container', 'rcwdl') },
-  })),
+describeFileEndpoint(
+  'Azure by SAS',
+  await whyNoAzurite(),
+  () =>
+    fixture(async (azurite) => ({
+      credentials: { sas_token: await azurite.sasToken('container', 'rcwdl') },
+    })),
+  LONG,
 );

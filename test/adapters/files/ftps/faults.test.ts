@@ -15,6 +15,7 @@ import {
 } from '../../../support/file-servers/ftps/server.ts';
 import { freePort } from '../../../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { longUnless } from '../../../support/run/long.ts';
 import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn, type Given } from './ftps-endpoint.ts';
 
@@ -26,7 +27,8 @@ const CHUNK = 4 * MiB;
 describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
   const whyNot = await whyNoFtpsServer(kind);
 
-  describe.skipIf(whyNot !== null)(whyNot === null ? 'over FTPS' : `over FTPS (${whyNot})`, () => {
+  const title = whyNot === null ? 'over FTPS' : `over FTPS (${whyNot})`;
+  describe.skipIf(whyNot !== null)(title, longUnless(kind === 'proftpd'), () => {
     let server: FtpsServer;
     const open: FileEndpoint[] = [];
     const proxies: TcpProxy[] = [];

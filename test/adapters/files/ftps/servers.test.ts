@@ -1,4 +1,5 @@
 import { startFtpsServer, whyNoFtpsServer } from '../../../support/file-servers/ftps/server.ts';
+import { longUnless } from '../../../support/run/long.ts';
 import { describeFileEndpoint } from '../contract.ts';
 import { fixtureOn } from './ftps-endpoint.ts';
 
@@ -20,6 +21,6 @@ for (const [kind, tls, lacking] of [
     `FTPS on ${kind}, ${tls} TLS${lacking}`,
     await whyNoFtpsServer(kind),
     async () => fixtureOn(await startFtpsServer({ kind, tls, extraConfig }), tls),
-    { partFiles: true },
+    { partFiles: true, ...longUnless(tls === 'explicit' && lacking === '') },
   );
 }

@@ -36,7 +36,12 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
         stop: server.stop,
       };
     },
-    { partFiles: true, resumes: !isRclone, removesOpenFiles: !isRclone },
+    {
+      partFiles: true,
+      resumes: !isRclone,
+      removesOpenFiles: !isRclone,
+      ...longUnless(kind === 'proftpd' || kind === 'rclone'),
+    },
   );
 
   describe.skipIf(whyNot)(whyNot === null ? kind : `${kind} (${whyNot})`, () => {

@@ -15,6 +15,7 @@ import { createMeter } from '../../../../src/processes/mover/meter.ts';
 import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import { startBehindProxy } from '../../../support/file-servers/behind-proxy.ts';
 import { whyNotAll } from '../../../support/file-servers/endpoints.ts';
+import { longUnless } from '../../../support/run/long.ts';
 
 // These tests wait for connections that say nothing, on machines that may be busy.
 vi.setConfig({ testTimeout: 120_000 });
@@ -85,7 +86,8 @@ for (const [side, to] of [
 ] as const) {
   const whyNot = whyNotAll(['sftp', to]);
   const title = `a file arrives over connections that stall within a chunk: ${to} ${side}`;
-  test.skipIf(whyNot)(whyNot ? `${title} (skipped: ${whyNot})` : title, async () => {
+  const name = whyNot ? `${title} (skipped: ${whyNot})` : title;
+  test.skipIf(whyNot)(name, longUnless(to === 'sftp'), async () => {
     const { content, result, arrived } = await moved(side, to);
     expect(arrived.equals(content)).toBe(true);
     expect(result.sha256).toBe(createHash('sha256').update(content).digest('hex'));
