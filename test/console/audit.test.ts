@@ -45,7 +45,7 @@ await describeConsole('the audit log in the console', () => {
     expect(await commands.catchUp('audit')).toBe(true);
   });
 
-  test('finds who paused an endpoint, and links to it', async () => {
+  test('finds who paused an endpoint, and links to it', LONG, async () => {
     const page = await console.visitSignedIn('/console/transfers');
     await page.getByRole('link', { name: 'Audit log' }).click();
     await page.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor();

@@ -51,7 +51,7 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => created.innerText()).toContain('2026-03-02 01:30:00.123');
   });
 
-  test('a date filter is a day in the chosen zone', async () => {
+  test('a date filter is a day in the chosen zone', LONG, async () => {
     const file_name = 'at-night.csv';
     await appendTransfer(console.installation.store, ['cancelled'], {
       file_name,
@@ -217,7 +217,7 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
   });
 
-  test('an address past the end of a list leads to its last page', async () => {
+  test('an address past the end of a list leads to its last page', LONG, async () => {
     await appendTransfer(console.installation.store, ['cancelled']);
     for (const path of ['/console/transfers', '/console/audit']) {
       const page = await console.visitSignedIn(`${path}?offset=5000`);

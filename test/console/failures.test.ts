@@ -121,35 +121,39 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
-  test('rows of the filter before are dimmed until the answer comes, which is said', async () => {
-    for (const state of ['completed', 'cancelled'] as const)
-      await appendTransfer(
-        console.installation.store,
-        state === 'completed' ? ['admitted', 'started', state] : [state],
-        { file_name: `${state}.csv` },
-      );
-    const page = await console.visitSignedIn('/console/transfers?status=completed');
-    const row = (name: string) => page.getByRole('row').filter({ hasText: name });
-    const opacity = () =>
-      page.evaluate("getComputedStyle(document.querySelector('.list')).opacity");
-    await row('completed.csv').waitFor();
-    expect(await opacity()).toBe('1');
-    const held = Promise.withResolvers<void>();
-    await page.route('**/v1/transfers?*', async (route) => {
-      await held.promise;
-      await route.continue();
-    });
-    await page.getByLabel('State').selectOption('Cancelled');
-    await page.getByRole('status').filter({ hasText: 'Loading …' }).waitFor();
-    await row('completed.csv').waitFor();
-    await eventually(opacity).toBe('0.5');
-    held.resolve();
-    await row('cancelled.csv').waitFor();
-    expect(await opacity()).toBe('1');
-    expect(await row('completed.csv').count()).toBe(0);
-    // A screen reader says that the answer has come.
-    await page.getByRole('status').filter({ hasText: '1 found' }).waitFor({ state: 'attached' });
-  });
+  test(
+    'rows of the filter before are dimmed until the answer comes, which is said',
+    LONG,
+    async () => {
+      for (const state of ['completed', 'cancelled'] as const)
+        await appendTransfer(
+          console.installation.store,
+          state === 'completed' ? ['admitted', 'started', state] : [state],
+          { file_name: `${state}.csv` },
+        );
+      const page = await console.visitSignedIn('/console/transfers?status=completed');
+      const row = (name: string) => page.getByRole('row').filter({ hasText: name });
+      const opacity = () =>
+        page.evaluate("getComputedStyle(document.querySelector('.list')).opacity");
+      await row('completed.csv').waitFor();
+      expect(await opacity()).toBe('1');
+      const held = Promise.withResolvers<void>();
+      await page.route('**/v1/transfers?*', async (route) => {
+        await held.promise;
+        await route.continue();
+      });
+      await page.getByLabel('State').selectOption('Cancelled');
+      await page.getByRole('status').filter({ hasText: 'Loading …' }).waitFor();
+      await row('completed.csv').waitFor();
+      await eventually(opacity).toBe('0.5');
+      held.resolve();
+      await row('cancelled.csv').waitFor();
+      expect(await opacity()).toBe('1');
+      expect(await row('completed.csv').count()).toBe(0);
+      // A screen reader says that the answer has come.
+      await page.getByRole('status').filter({ hasText: '1 found' }).waitFor({ state: 'attached' });
+    },
+  );
 
   test('an error that stays is read once, whatever the ids of its requests', LONG, async () => {
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
@@ -251,7 +255,7 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
-  test('a form in a dialog says once that its request had no answer', async () => {
+  test('a form in a dialog says once that its request had no answer', LONG, async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     await page.getByRole('button', { name: 'Create key' }).click();
     const dialog = page.getByRole('dialog');
@@ -265,7 +269,7 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
-  test('a dialog has the messages that the page behind it cannot show', async () => {
+  test('a dialog has the messages that the page behind it cannot show', LONG, async () => {
     const account = 'acc_b';
     await provideKey(console.installation, { name: 'b', scopes: ['transfers:read'], account });
     const page = await console.visitSignedIn('/console/settings/api-keys');

@@ -262,7 +262,7 @@ await describeConsole('the home page of the console', () => {
     await eventually(() => heading(page)).toBe('held');
   });
 
-  test('leads to what has waited for long', async () => {
+  test('leads to what has waited for long', LONG, async () => {
     const { store } = console.installation;
     const held = { source_endpoint_id: endpointId, destination_endpoint_id: endpointId };
     const { transferId } = await appendTransfer(store, [], held);
@@ -297,7 +297,7 @@ await describeConsole('the home page of the console', () => {
     await page.getByRole('row').filter({ hasText: 'Test administrator' }).waitFor();
   });
 
-  test('leads to failed deliveries', async () => {
+  test('leads to failed deliveries', LONG, async () => {
     const { installation } = console;
     const webhookId = await addWebhook(installation, 'https://receiver.example.com/', [
       'transfer.failed',
@@ -334,7 +334,7 @@ await describeConsole('the home page of the console', () => {
     expect(await menu.and(page.locator(':focus')).count()).toBe(1);
   });
 
-  test('shows a viewer no part that needs another role', async () => {
+  test('shows a viewer no part that needs another role', LONG, async () => {
     const { key } = await provideKey(console.installation, { name: 'reader', role: 'viewer' });
     const page = await console.visit('/console/sign-in');
     const asked: string[] = [];
@@ -352,7 +352,7 @@ await describeConsole('the home page of the console', () => {
     await expectAccessible(page);
   });
 
-  test('keeps the digits of large counts together', async () => {
+  test('keeps the digits of large counts together', LONG, async () => {
     await configureEndpoint(console.installation, {
       name: 'large',
       protocol: 'sftp',

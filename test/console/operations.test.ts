@@ -49,7 +49,7 @@ await describeConsole('operations in the console', () => {
     await expectAccessible(page);
   });
 
-  test('movers, queue and graphs are shown, and a table of the figures', async () => {
+  test('movers, queue and graphs are shown, and a table of the figures', LONG, async () => {
     const page = await console.visitSignedIn('/console/operations?hours=1');
     await page.getByRole('heading', { name: 'Last hour' }).waitFor();
     await page.getByRole('table', { name: 'Movers, oldest first' }).getByText('0 of').waitFor();

@@ -93,7 +93,7 @@ await describeConsole('roles in the console', () => {
     }
   });
 
-  test('a viewer selects no failed deliveries, and tests no endpoint', async () => {
+  test('a viewer selects no failed deliveries, and tests no endpoint', LONG, async () => {
     const { installation } = console;
     const endpointId = await configureEndpoint(installation, {
       name: 'partner',

@@ -125,7 +125,7 @@ await describeConsole('the list of transfers', () => {
     await eventually(() => from.inputValue()).toBe('');
   });
 
-  test('shows the transfers that failed for a reason', async () => {
+  test('shows the transfers that failed for a reason', LONG, async () => {
     await append('reasons', 'failed.csv', FAILED);
     await append('reasons', 'completed.csv', COMPLETED);
     await untilFound('reasons', 2);
@@ -244,28 +244,32 @@ await describeConsole('the list of transfers', () => {
     }
   });
 
-  test('shows the start and the end of a long name, and all of it to a keyboard', async () => {
-    const name = `quarterly-statement-${'0123456789'.repeat(22)}-final.csv.gz`;
-    await append('lengthy', name, COMPLETED);
-    await untilFound('lengthy', 1);
-    const page = await console.visitSignedIn(list('lengthy'));
-    const link = page.getByRole('link', { name, exact: true });
-    await link.waitFor();
-    const height = async () => (await link.boundingBox())?.height ?? 0;
-    const short = await height();
-    await tabTo(page, link);
-    await eventually(height).toBeGreaterThan(2 * short);
-    // What the browser itself tells a screen reader.
-    const tree = await page.context().newCDPSession(page);
-    const { nodes } = await tree.send('Accessibility.getFullAXTree');
-    const links = nodes.filter(({ role }) => role?.value === 'link');
-    expect(links.map((node) => node.name?.value)).toContain(name);
-    await page.keyboard.press('Tab');
-    await eventually(height).toBe(short);
-    const after = await tree.send('Accessibility.getFullAXTree');
-    expect(after.nodes.map((node) => node.name?.value)).toContain(name);
-    await expectAccessible(page);
-  });
+  test(
+    'shows the start and the end of a long name, and all of it to a keyboard',
+    LONG,
+    async () => {
+      const name = `quarterly-statement-${'0123456789'.repeat(22)}-final.csv.gz`;
+      await append('lengthy', name, COMPLETED);
+      await untilFound('lengthy', 1);
+      const page = await console.visitSignedIn(list('lengthy'));
+      const link = page.getByRole('link', { name, exact: true });
+      await link.waitFor();
+      const height = async () => (await link.boundingBox())?.height ?? 0;
+      const short = await height();
+      await tabTo(page, link);
+      await eventually(height).toBeGreaterThan(2 * short);
+      // What the browser itself tells a screen reader.
+      const tree = await page.context().newCDPSession(page);
+      const { nodes } = await tree.send('Accessibility.getFullAXTree');
+      const links = nodes.filter(({ role }) => role?.value === 'link');
+      expect(links.map((node) => node.name?.value)).toContain(name);
+      await page.keyboard.press('Tab');
+      await eventually(height).toBe(short);
+      const after = await tree.send('Accessibility.getFullAXTree');
+      expect(after.nodes.map((node) => node.name?.value)).toContain(name);
+      await expectAccessible(page);
+    },
+  );
 
   test('downloads what matches as CSV', async () => {
     const ids = [await append('table', 'a.csv', FAILED), await append('table', 'b.csv', FAILED)];
@@ -424,7 +428,7 @@ await describeConsole('the list of transfers', () => {
     await page.waitForURL((url) => url.pathname.endsWith(id));
   });
 
-  test('only shows and downloads, to those who may only read', async () => {
+  test('only shows and downloads, to those who may only read', LONG, async () => {
     const id = await append('read', 'a.csv', FAILED);
     await untilFound('read', 1);
     const { key } = await provideKey(console.installation, {

@@ -226,7 +226,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await eventually(() => row.innerText()).toContain('Failed');
       });
 
-      test('a double click opens a folder once, and clears the previous one', async () => {
+      test('a double click opens a folder once, and clears the previous one', LONG, async () => {
         mkdirSync(join(alpha.root, 'shelf', 'out'), { recursive: true });
         writeFileSync(join(alpha.root, 'shelf', 'out', 'a.csv'), 'x');
         // Reordered, its name would end in `exe.pdf`.

@@ -7,6 +7,7 @@ import {
   provideKey,
 } from '../support/console/console.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
+import { LONG } from '../support/run/long.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -83,7 +84,7 @@ await describeConsole('unsent input in the console', () => {
     expect(await name.inputValue()).toBe('partner');
   });
 
-  test('stays until the user agrees to another account, or to sign out', async () => {
+  test('stays until the user agrees to another account, or to sign out', LONG, async () => {
     await provideAccount('acc_finance');
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     const name = page.getByLabel('Name', { exact: true });
@@ -104,7 +105,7 @@ await describeConsole('unsent input in the console', () => {
     expect(await name.inputValue()).toBe('partner');
   });
 
-  test('stays when another tab switches the account, for which it is not', async () => {
+  test('stays when another tab switches the account, for which it is not', LONG, async () => {
     await provideAccount('acc_finance');
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     const name = page.getByLabel('Name', { exact: true });

@@ -226,7 +226,7 @@ await describeConsole('webhooks in the console', () => {
     },
   );
 
-  test('the text in the search field stays while the list reloads', async () => {
+  test('the text in the search field stays while the list reloads', LONG, async () => {
     const unknown = newId('whk');
     const page = await console.visitSignedIn('/console/webhooks/failed-deliveries');
     const field = page.getByRole('searchbox', { name: 'Webhook id' });
@@ -242,7 +242,7 @@ await describeConsole('webhooks in the console', () => {
     await eventually(() => field.inputValue()).toBe('');
   });
 
-  test('a delivery links to its webhook and transfer of the same account', async () => {
+  test('a delivery links to its webhook and transfer of the same account', LONG, async () => {
     receiver.behave(200);
     const { installation } = console;
     for (const [accountId, links] of [
@@ -326,7 +326,7 @@ await describeConsole('webhooks in the console', () => {
     console.pardonPolls(404);
   });
 
-  test('a long list has a lower bound of its count, and keeps place and focus', async () => {
+  test('a long list has a lower bound of its count, and keeps place and focus', LONG, async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     await addDeliveries(console.installation.sql, 10_001, { webhookId });
     // Numbers are English like the words, not 10.000 beside 1.5 MiB.
