@@ -7,6 +7,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 
 const LOOK_MS = 500;
+const READS_AT_ONCE = 64;
 
 /** Reads an event; null if the log does not have it. */
 export async function findEvent(
@@ -15,6 +16,25 @@ export async function findEvent(
 ): Promise<StoredEvent | null> {
   const read = async () => (await store.read(stream, revision, 1))[0] ?? null;
   return retried(store, read, (found) => found !== null);
+}
+
+/** Returns those of the streams that the log does not have. */
+export async function missingStreams(store: EventStore, streams: string[]): Promise<string[]> {
+  const missing = await withoutEvents(store, streams);
+  if (missing.length === 0 || store.staleMs === 0) return missing;
+  await sleep(store.staleMs);
+  return withoutEvents(store, missing);
+}
+
+async function withoutEvents(store: EventStore, streams: string[]): Promise<string[]> {
+  const missing: string[] = [];
+  const left = streams.values();
+  const reader = async () => {
+    for (const stream of left)
+      if ((await store.read(stream, 0, 1)).length === 0) missing.push(stream);
+  };
+  await Promise.all(Array.from({ length: READS_AT_ONCE }, reader));
+  return missing;
 }
 
 /** Returns the position at which the log ends. Expects that it is `reached` at least. */

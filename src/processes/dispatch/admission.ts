@@ -4,10 +4,10 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { admitTransfer, endAttempt } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { streamName } from '../../domain/events/streams.ts';
+import { parseStream, streamName } from '../../domain/events/streams.ts';
 import { isClosed, isEnded } from '../../domain/transfers/transfer.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
-import { findEvent } from '../../projections/newest-of-log.ts';
+import { findEvent, missingStreams } from '../../projections/newest-of-log.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { inOneProcess } from '../in-one-process.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
@@ -169,8 +169,10 @@ async function findUnknown({ sql, store }: AdmissionDeps): Promise<Unknown | nul
 }
 
 /**
- * Removes the jobs that the log still has not shown. Returns them if the log may still show some. A
- * log that grows all the time always holds one more event, so it counts up to `end` only.
+ * Removes the jobs that the log still has not shown, because an older copy of it was restored.
+ * Returns them if the log may still show some. A log that grows all the time always holds one more
+ * event, so it counts up to `end` only. `end` is too early if a former leader of an EventStoreDB
+ * named it, so the streams are read, too.
  */
 async function removeUnknown(
   deps: AdmissionDeps,
@@ -178,6 +180,8 @@ async function removeUnknown(
 ): Promise<Unknown | null> {
   if (unknown === null) return null;
   if (!(await isCaughtUp(deps, dispatchConsumer, { end: unknown.end }))) return unknown;
-  await removeUnknownJobs(deps.sql, unknown.transferIds);
+  const streams = unknown.transferIds.map((id) => streamName('transfer', id));
+  const missing = await missingStreams(deps.store, streams);
+  await removeUnknownJobs(deps.sql, missing.map((stream) => parseStream(stream).id));
   return null;
 }

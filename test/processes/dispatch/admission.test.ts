@@ -236,6 +236,37 @@ describeWithPostgres('admission', () => {
     ).toHaveLength(1);
   });
 
+  test('keeps a job that the log shows later than a former leader of an EventStoreDB', async () => {
+    const id = await create();
+    await catchUpIfIdle(installation, dispatchConsumer);
+    const forgotten = newId('txr');
+    await installation.sql`
+      update work.transfer_jobs set status = 'in_progress', revision = -1 where transfer_id = ${id}`;
+    await installation.sql`
+      insert into work.transfer_jobs
+      select (jsonb_populate_record(job, jsonb_build_object('transfer_id', ${forgotten}::text))).*
+        from work.transfer_jobs job where transfer_id = ${id}`;
+    // To the former leader, the log ends before the transfer.
+    const store: EventStore = {
+      ...installation.store,
+      head: async () => 0n,
+      async *subscribe() {
+        yield { events: [], position: 0n, caughtUp: true };
+      },
+    };
+    const stopping = new AbortController();
+    const admission = runAdmission(
+      { ...installation, store, record: async () => undefined },
+      stopping.signal,
+    );
+    const jobOf = (transferId: string) =>
+      installation.sql`select from work.transfer_jobs where transfer_id = ${transferId}`;
+    await until('the other job is gone', async () => (await jobOf(forgotten)).length === 0);
+    stopping.abort();
+    await admission;
+    expect(await jobOf(id)).toHaveLength(1);
+  });
+
   test('leaves the steps after a transfer that no table knows', async () => {
     // So it is after a crash or with an older back-up of Postgres, if the log is elsewhere.
     const id = await create({ after: { source: 'delete' } });
