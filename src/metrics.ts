@@ -9,7 +9,7 @@ import { flowDelays } from './processes/flows/show-flows.ts';
 import { type FlowFigures, flowFigures } from './processes/flows/table.ts';
 import { ATTEMPT_ENDS, type AttemptEnd } from './processes/mover/attempt.ts';
 import type { MoverMetrics } from './processes/mover/mover.ts';
-import type { DelivererMetrics } from './processes/webhooks/deliverer.ts';
+import type { DelivererMetrics } from './processes/webhooks/deliverer/deliverer.ts';
 import { countDueDeliveries } from './processes/webhooks/delivery-table/read.ts';
 import { listEndpoints } from './projections/catalog/queries.ts';
 import { listCheckpoints } from './projections/checkpoint.ts';

@@ -19,7 +19,7 @@ import { runProjectionTasks } from './processes/projections/tasks.ts';
 import { openCheckpointSink } from './processes/proof/open-sink.ts';
 import { runSigner } from './processes/proof/signer.ts';
 import { runSinks } from './processes/proof/sinks.ts';
-import { createDeliverer } from './processes/webhooks/deliverer.ts';
+import { createDeliverer } from './processes/webhooks/deliverer/deliverer.ts';
 import { createOutboxConsumer } from './processes/webhooks/outbox.ts';
 import { runReplays } from './processes/webhooks/replays.ts';
 import type { Consumer } from './projections/consumer.ts';

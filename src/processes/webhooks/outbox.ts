@@ -42,10 +42,10 @@ import type { PreparingConsumer } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
 import { readToEnd } from '../../projections/read-to-end.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
+import type { AttemptFirst } from './deliverer/first-attempts.ts';
 import { enqueue, insertedDeliveries, insertMissing } from './delivery-table/insert.ts';
 import { failSomeOfRemoved } from './delivery-table/removed-webhooks.ts';
 import { forgetHours, hoursOf, savedHours, saveHours } from './event-times.ts';
-import type { AttemptFirst } from './first-attempts.ts';
 import { forgetFollowed, isLive, loadFollowed, saveFollowed } from './followed-webhooks.ts';
 import { forgetReplays, removeReplaysOf } from './replay-table.ts';
 

@@ -3,7 +3,7 @@ import {
   type ConcurrencyLimits,
   createConcurrencyLimits,
   type Done,
-} from '../../../src/processes/webhooks/concurrency-limits.ts';
+} from '../../../src/processes/webhooks/deliverer/concurrency-limits.ts';
 
 let limits: ConcurrencyLimits<number>;
 let underWay: { work: number; end(done: Done): void }[];

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import { serviceSignature, signingKeys } from '../../../src/adapters/webhooks/signature.ts';
 import { rotateWebhookSecret, updateWebhook } from '../../../src/commands/webhooks.ts';
-import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
+import { createDeliverer } from '../../../src/processes/webhooks/deliverer/deliverer.ts';
 import {
   ping,
   redeliver,

@@ -5,9 +5,12 @@ import { createWebhookSender } from '../../../src/adapters/webhooks/send.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import type { Webhook } from '../../../src/domain/webhook.ts';
-import type { AttemptedBatch, Claimed } from '../../../src/processes/webhooks/attempted-batch.ts';
-import { createDeliverer } from '../../../src/processes/webhooks/deliverer.ts';
-import { createFirstAttempts } from '../../../src/processes/webhooks/first-attempts.ts';
+import type {
+  AttemptedBatch,
+  Claimed,
+} from '../../../src/processes/webhooks/deliverer/attempted-batch.ts';
+import { createDeliverer } from '../../../src/processes/webhooks/deliverer/deliverer.ts';
+import { createFirstAttempts } from '../../../src/processes/webhooks/deliverer/first-attempts.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
 import type { Consumer } from '../../../src/projections/consumer.ts';
 import { readToEnd } from '../../../src/projections/read-to-end.ts';

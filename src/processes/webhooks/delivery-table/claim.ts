@@ -1,7 +1,6 @@
 import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
 import type { SendOutcome } from '../../../adapters/webhooks/send.ts';
 import { newId } from '../../../domain/ids.ts';
-import type { Capacity } from '../concurrency-limits.ts';
 
 /** How long a claim holds. An attempt takes at most 10 s. */
 export const LEASE = '30 seconds';
@@ -19,6 +18,17 @@ export interface Claim {
   secret_record: string;
   previous_secret_record: string | null;
   previous_until: string | null;
+}
+
+/** How many deliveries may be claimed now. */
+export interface Capacity {
+  /** For all webhooks that answer. */
+  healthy: number;
+  /** For all webhooks that are new, silent or down. */
+  unproven: number;
+  /** For one webhook that is not in `webhooks`. It is unproven. */
+  each: number;
+  webhooks: ReadonlyMap<string, { free: number; healthy: boolean }>;
 }
 
 /** Replaces Postgres's clock in tests. */

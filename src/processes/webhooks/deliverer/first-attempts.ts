@@ -20,8 +20,10 @@
  *
  * attempted-batch.ts makes the attempts of one batch.
  */
-import { newId } from '../../domain/ids.ts';
-import type { Webhook } from '../../domain/webhook.ts';
+import { newId } from '../../../domain/ids.ts';
+import type { Webhook } from '../../../domain/webhook.ts';
+import { type Clock, findDueWebhooks } from '../delivery-table/claim.ts';
+import { asRows, type NewDelivery } from '../delivery-table/insert.ts';
 import {
   type AllBatches,
   type AttemptedBatch,
@@ -29,8 +31,6 @@ import {
   attemptBatch,
 } from './attempted-batch.ts';
 import { QUICK_MS } from './concurrency-limits.ts';
-import { type Clock, findDueWebhooks } from './delivery-table/claim.ts';
-import { asRows, type NewDelivery } from './delivery-table/insert.ts';
 
 /** Makes first attempts of the deliveries of a batch. `webhooks` has the webhooks by id. */
 export type AttemptFirst = (

@@ -3,12 +3,12 @@
  * what can go wrong. `all` is what the batches have in common, `batch` is the state of this one.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Sql } from '../../adapters/postgres/connect.ts';
-import type { Webhook } from '../../domain/webhook.ts';
+import type { Sql } from '../../../adapters/postgres/connect.ts';
+import type { Webhook } from '../../../domain/webhook.ts';
+import type { Attempt, Claim } from '../delivery-table/claim.ts';
+import type { DeliveryRow, NewDelivery } from '../delivery-table/insert.ts';
+import { announceDeliveries } from '../delivery-table/pending.ts';
 import type { ConcurrencyLimits } from './concurrency-limits.ts';
-import type { Attempt, Claim } from './delivery-table/claim.ts';
-import type { DeliveryRow, NewDelivery } from './delivery-table/insert.ts';
-import { announceDeliveries } from './delivery-table/pending.ts';
 
 /** The rows of a batch wait for the outcomes of webhooks whose last request took less. */
 const PROMPT_MS = 25;

@@ -1,15 +1,13 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Sql } from '../../adapters/postgres/connect.ts';
-import { listen } from '../../adapters/postgres/listen.ts';
-import type { Vault } from '../../adapters/vault.ts';
-import type { SendOutcome, WebhookSender } from '../../adapters/webhooks/send.ts';
-import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
-import { createBatcher } from '../../concurrency/batcher.ts';
-import { createWakeUp } from '../../concurrency/wake-up.ts';
-import type { Claimed } from './attempted-batch.ts';
-import { createConcurrencyLimits, type Done } from './concurrency-limits.ts';
+import type { Sql } from '../../../adapters/postgres/connect.ts';
+import { listen } from '../../../adapters/postgres/listen.ts';
+import type { Vault } from '../../../adapters/vault.ts';
+import type { SendOutcome, WebhookSender } from '../../../adapters/webhooks/send.ts';
+import { signatureHeaders } from '../../../adapters/webhooks/signature.ts';
+import { createBatcher } from '../../../concurrency/batcher.ts';
+import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import {
   type Attempt,
   type Claim,
@@ -17,10 +15,12 @@ import {
   claimDeliveries,
   recordAttempts,
   releaseClaims,
-} from './delivery-table/claim.ts';
-import { DELIVERIES_CHANNEL } from './delivery-table/pending.ts';
+} from '../delivery-table/claim.ts';
+import { DELIVERIES_CHANNEL } from '../delivery-table/pending.ts';
+import { createSecrets } from '../secrets.ts';
+import type { Claimed } from './attempted-batch.ts';
+import { createConcurrencyLimits, type Done } from './concurrency-limits.ts';
 import { type AttemptFirst, createFirstAttempts } from './first-attempts.ts';
-import { createSecrets } from './secrets.ts';
 
 /** Interval at which the deliverer polls without a notification. */
 const POLL_MS = 500;

@@ -1,3 +1,5 @@
+import type { Capacity } from '../delivery-table/claim.ts';
+
 /** Concurrency limit of a webhook: at first, at most and at least. */
 const INITIAL_LIMIT = 8;
 const MAX_LIMIT = 32;
@@ -24,17 +26,6 @@ const DOWN = 1 / 2;
 
 /** A webhook without requests for this long is forgotten, and then counts as new. */
 const FORGOTTEN_AFTER_MS = 60 * 60_000;
-
-/** How many deliveries may be claimed now. */
-export interface Capacity {
-  /** For all webhooks that answer. */
-  healthy: number;
-  /** For all webhooks that are new, silent or down. */
-  unproven: number;
-  /** For one webhook that is not in `webhooks`. It is unproven. */
-  each: number;
-  webhooks: ReadonlyMap<string, { free: number; healthy: boolean }>;
-}
 
 /**
  * Limits the concurrent requests to each webhook. Each delivered request raises the limit by one. A
