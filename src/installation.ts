@@ -39,7 +39,7 @@ import { createProjectionWaiter, type ProjectionWaiter } from './projections/wai
  * high costs for a table without an index that it would compile the query, so `jit` is off too.
  */
 export const INDEXED = { enable_seqscan: 'off', jit: 'off' };
-/** For migrations, rebuilds and the webhook deliverers. Two pools share the others. */
+/** For migrations, rebuilds and verifications. Two pools share the others. */
 const PATIENT_CONNECTIONS = 5;
 /**
  * Commits are on disk a moment later. A repeated statement is planned once, for any number of rows.
