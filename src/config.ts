@@ -45,7 +45,6 @@ const settings = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\/./, 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE')
     .optional(),
-  WAYBILL_DATABASE_CONNECTIONS: wholeNumber(11, 1_000).default(45),
   EVENTSTORE_URL: z
     .string()
     .regex(/^esdb(\+discover)?:\/\/./, 'must start with esdb:// or esdb+discover://')
@@ -119,8 +118,6 @@ export interface Config {
   readonly dataDir: string;
   /** Null for the embedded Postgres. */
   readonly databaseUrl: string | null;
-  /** The most connections of the pools together. Locks and notifications have one more each. */
-  readonly databaseConnections: number;
   /** Null for the Postgres log. */
   readonly eventStore: EventStoreSettings | null;
   readonly streamPrefix: string;
@@ -184,7 +181,6 @@ export function parseConfig(environment: Record<string, string | undefined>): Co
       : null,
     dataDir: resolve(value.WAYBILL_DATA_DIR),
     databaseUrl: value.DATABASE_URL ?? null,
-    databaseConnections: value.WAYBILL_DATABASE_CONNECTIONS,
     eventStore: value.EVENTSTORE_URL
       ? Object.freeze({
           url: value.EVENTSTORE_URL,

@@ -39,8 +39,6 @@ import { createProjectionWaiter, type ProjectionWaiter } from './projections/wai
  * high costs for a table without an index that it would compile the query, so `jit` is off too.
  */
 export const INDEXED = { enable_seqscan: 'off', jit: 'off' };
-/** For migrations, rebuilds and verifications. Two pools share the others. */
-const PATIENT_CONNECTIONS = 5;
 /**
  * Commits are on disk a moment later. A repeated statement is planned once, for any number of rows.
  * A process that freezes within a transaction keeps its checkpoint locked. The next process must
@@ -117,11 +115,10 @@ export async function openInstallation(
     if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
     const url = config.databaseUrl ?? (await embedded(config, logger, closers));
     onPostgres?.(url);
-    const max = Math.floor((config.databaseConnections - PATIENT_CONNECTIONS) / 2);
-    const sql = connect(url, { max, settings: INDEXED });
-    const derived = connect(url, { max, settings: DERIVED, listener: sql });
+    const sql = connect(url, { max: 20, settings: INDEXED });
+    const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
     const patient = connect(url, {
-      max: PATIENT_CONNECTIONS,
+      max: 5,
       settings: { ...INDEXED, synchronous_commit: 'off' },
       answerWithinMs: null,
       listener: sql,

@@ -32,7 +32,6 @@ describe('parseConfig', () => {
       oidc: null,
       dataDir: resolve('.waybill'),
       databaseUrl: null,
-      databaseConnections: 45,
       eventStore: null,
       streamPrefix: 'waybill_',
       masterKey: null,
@@ -65,7 +64,6 @@ describe('parseConfig', () => {
       WAYBILL_EVENTSTORE_CA_FILE: 'ca.crt',
       WAYBILL_STREAM_PREFIX: 'mft_',
       WAYBILL_MASTER_KEY: `${KEY}, ${KEY}`,
-      WAYBILL_DATABASE_CONNECTIONS: '11',
       WAYBILL_RATE_LIMIT: '7',
       WAYBILL_MOVERS: '2',
       WAYBILL_MAX_OPEN_TRANSFERS: '5',
@@ -94,7 +92,6 @@ describe('parseConfig', () => {
       },
       dataDir: resolve('data'),
       databaseUrl: 'postgresql://waybill:secret@db/waybill',
-      databaseConnections: 11,
       eventStore: {
         url: 'esdb+discover://cluster:2113',
         user: 'waybill',
@@ -150,7 +147,6 @@ describe('parseConfig', () => {
   it.each([
     ['WAYBILL_PORT', '80a'],
     ['WAYBILL_PORT', '-1'],
-    ['WAYBILL_DATABASE_CONNECTIONS', '10'],
     ['WAYBILL_RATE_LIMIT', '0'],
     ['WAYBILL_MOVERS', '1.5'],
     ['WAYBILL_TRANSFER_RETRY_DELAYS', '10s,,60s'],

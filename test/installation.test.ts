@@ -12,25 +12,4 @@ describeWithPostgres('an installation', () => {
     await installation.close();
     expect(row?.ms).toBe(LOCKS_LOST_AFTER_MS);
   });
-
-  it('opens no more connections than it may', async () => {
-    const installation = await openTestInstallation({ WAYBILL_DATABASE_CONNECTIONS: '13' });
-    const { sql, derived, patient } = installation;
-    const sessions = async () => {
-      const [row] = await sql<{ count: number }[]>`
-        select count(*)::integer as count from pg_stat_activity
-         where datname = current_database() and application_name = 'waybill'`;
-      return row?.count;
-    };
-    const before = await sessions();
-    const busy = [sql, derived, patient].flatMap((pool) =>
-      Array.from({ length: 20 }, async () => void (await pool`select pg_sleep(0.01)`)),
-    );
-    await Promise.all(busy);
-    const after = await sessions();
-    await installation.close();
-    expect(before).toBeLessThan(13);
-    // The one that listens has the same name.
-    expect(after).toBe(4 + 4 + 5 + 1);
-  });
 });

@@ -10,9 +10,6 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** Each connection takes 30 ms of CPU time to open, and a run has hundreds of databases. */
-const FEW = 5;
-
 /** Creates an empty database for a test file. Throws if that fails. */
 export async function createTestDatabase(
   template: TemplateName = 'migrated',
@@ -27,7 +24,7 @@ export async function createTestDatabase(
 
   const url = new URL(server.url);
   url.pathname = name;
-  const sql = connect(url.href, { max: FEW });
+  const sql = connect(url.href);
   return {
     url: url.href,
     sql,
@@ -51,7 +48,7 @@ export function describeWithPostgres(name: string, tests: () => void): void {
 
 let opened: Sql | null = null;
 
-/** The test files of a worker share its connection: opening one takes 30 ms of CPU time. */
+/** The test files of a worker share its connection: opening one takes 15 ms of CPU time. */
 function administrator(url: string): Sql {
   opened ??= connect(url, { max: 1 });
   return opened;

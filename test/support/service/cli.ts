@@ -120,7 +120,6 @@ function toResult(code: number | null, stdout: string, stderr: string): CliResul
 export function settingsFor(databaseUrl: string): Record<string, string> {
   return {
     DATABASE_URL: databaseUrl,
-    WAYBILL_DATABASE_CONNECTIONS: '11',
     WAYBILL_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
     WAYBILL_PORT: '0',
   };
