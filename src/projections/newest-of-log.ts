@@ -20,10 +20,12 @@ export async function findEvent(
 
 /** Returns those of the streams that the log does not have. */
 export async function missingStreams(store: EventStore, streams: string[]): Promise<string[]> {
-  const missing = await withoutEvents(store, streams);
-  if (missing.length === 0 || store.staleMs === 0) return missing;
-  await sleep(store.staleMs);
-  return withoutEvents(store, missing);
+  let missing = streams;
+  const read = async () => {
+    missing = await withoutEvents(store, missing);
+    return missing;
+  };
+  return retried(store, read, (left) => left.length === 0);
 }
 
 async function withoutEvents(store: EventStore, streams: string[]): Promise<string[]> {

@@ -156,16 +156,14 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 
-/** Jobs that a rebuild kept and whose transfers the log has not shown again. */
+/** A rebuild kept jobs whose transfers the log has not shown again. */
 interface Unknown {
-  transferIds: string[];
   /** Where the log ended when they were found: it does not show them after that. */
   end: bigint | null;
 }
 
 async function findUnknown({ sql, store }: AdmissionDeps): Promise<Unknown | null> {
-  const transferIds = await unknownJobs(sql);
-  return transferIds.length === 0 ? null : { transferIds, end: await store.head() };
+  return (await unknownJobs(sql)).length === 0 ? null : { end: await store.head() };
 }
 
 /**
@@ -180,7 +178,8 @@ async function removeUnknown(
 ): Promise<Unknown | null> {
   if (unknown === null) return null;
   if (!(await isCaughtUp(deps, dispatchConsumer, { end: unknown.end }))) return unknown;
-  const streams = unknown.transferIds.map((id) => streamName('transfer', id));
+  const left = await unknownJobs(deps.sql);
+  const streams = left.map((id) => streamName('transfer', id));
   const missing = await missingStreams(deps.store, streams);
   await removeUnknownJobs(
     deps.sql,
