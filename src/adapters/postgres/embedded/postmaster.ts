@@ -181,9 +181,20 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
   }
 }
 
+/**
+ * By default, glibc gives memory back to the kernel whenever 128 KiB are free. Most statements need
+ * more than that, so each one got and cleared its pages again: a third of the CPU time of an append.
+ * Now a session keeps up to 4 MiB.
+ */
+const KEEP_MEMORY = {
+  MALLOC_TRIM_THRESHOLD_: String(4 << 20),
+  MALLOC_TOP_PAD_: String(1 << 20),
+  MALLOC_MMAP_THRESHOLD_: String(1 << 20),
+};
+
 /** Returns an environment without the variables of the service, which may hold secrets. */
 export function postgresEnvironment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
+  return { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC', ...KEEP_MEMORY };
 }
 
 /**
