@@ -3,8 +3,8 @@
  * connection lost inside a transaction ends the process or leaves queries without an answer, and
  * statements of a dead transaction may run on another connection. docs/architecture.md has more.
  *
- * Also lets a pool use the connection that was used last. As shipped, it uses all in turn. And lets
- * V8 free the memory of ended queries early.
+ * Also lets a pool use the connection that was used last (as shipped, it uses all in turn), opens
+ * few connections for a burst of short queries, and lets V8 free the memory of ended queries early.
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
@@ -177,6 +177,15 @@ const CONNECTION: Edit[] = [
     '    connectTimer.cancel()\n\n    if (initial) {\n',
     '    connectTimer.cancel()\n    opened = true\n\n    if (initial) {\n',
   ],
+  // A connection that has opened is busy with its first query, and no longer opening.
+  [
+    '{ onopen = noop, onend = noop, onclose = noop }',
+    '{ onopen = noop, onready = noop, onend = noop, onclose = noop }',
+  ],
+  [
+    '      initial && !initial.reserve && execute(initial)\n',
+    '      initial && !initial.reserve && onready(connection, initial)\n',
+  ],
   // After FATAL and PANIC the server closes the connection and sends no more answers.
   [
     `  function ErrorResponse(x) {
@@ -251,11 +260,85 @@ const QUEUE: Edit[] = [
 ];
 
 const INDEX: Edit[] = [
+  // Two connections of a pool open at once, and one more for each 250 ms that a query waits. A query
+  // waits for the first that is free. As shipped, a burst of 20 short queries opens 20 connections.
+  // If one fails to open or is lost, each waiting query opens its own, as shipped.
+  [
+    `    if (closed.length)
+      return connect(closed.shift(), query)
+
+    busy.length`,
+    `    if (closed.length) {
+      queries.push(query)
+      return grow()
+    }
+
+    busy.length`,
+  ],
+  [
+    `  function onend(c) {
+`,
+    `  function grow() {
+    while (queries.length && closed.length && connecting.length < 2)
+      connect(closed.shift(), queries.shift())
+    if (queries.length && closed.length)
+      growth = growth || setTimeout(growAnyway, 250)
+  }
+
+  function growAnyway() {
+    growth = null
+    queries.length && closed.length && connect(closed.shift(), queries.shift())
+    grow()
+  }
+
+  function growAtOnce() {
+    while (queries.length && closed.length)
+      connect(closed.shift(), queries.shift())
+  }
+
+  function onready(c, query) {
+    go(c, query)
+    grow()
+  }
+
+  function onend(c) {
+`,
+  ],
+  [
+    '    let max = Math.ceil(queries.length / (connecting.length + 1))\n',
+    '    let max = closed.length ? 1 : Math.ceil(queries.length / (connecting.length + 1))\n',
+  ],
+  [
+    `      : move(c, full)
+  }
+
+  function onclose(c, e) {
+`,
+    `      : move(c, full)
+    grow()
+  }
+
+  function onclose(c, e) {
+`,
+  ],
+  ['    queries.length && connect(c, queries.shift())\n', '    growAtOnce()\n'],
+  ['{ onopen, onend, onclose }))', '{ onopen, onready, onend, onclose }))'],
+  ['  let ending = false\n', '  let ending = false\n    , growth = null\n'],
+  // What waits for a connection when the pool ends gets one before, as shipped.
+  [
+    `    await 1
+    let timer
+`,
+    `    await 1
+    growAtOnce()
+    let timer
+`,
+  ],
   // The connection that was used last: its server process has everything in the CPU's caches.
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
   // Raise this number with every change of this file, also in connect.ts: it refuses an older
   // repair.
-  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 3,\n  toPascal,\n'],
+  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 4,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
   // The loss of a held connection rejects its queue and its holder.

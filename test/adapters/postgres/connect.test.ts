@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
+import { freePort } from '../../support/network/free-port.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -75,6 +76,47 @@ describeWithPostgres('connect', () => {
     const pids = [await pidOf(), await pidOf(), await pidOf()];
     await sql.end();
     expect(pids).toEqual([last, last, last]);
+  });
+
+  it('opens few connections for many short queries', async () => {
+    const sql = connect(database.url, { max: 20 });
+    const queries = Array.from({ length: 20 }, () => sql`select pg_backend_pid() as pid`);
+    const rows = (await Promise.all(queries)).flat();
+    await sql.end();
+    expect(rows).toHaveLength(20);
+    expect(new Set(rows.map(({ pid }) => pid)).size).toBeLessThan(10);
+  });
+
+  it('opens all connections for transactions that wait for each other', async () => {
+    const sql = connect(database.url, { max: 8 });
+    const allBegun = Promise.withResolvers<void>();
+    let begun = 0;
+    const transactions = Array.from({ length: 8 }, () =>
+      sql.begin(async (tx) => {
+        await tx`select`;
+        if (++begun === 8) allBegun.resolve();
+        await allBegun.promise;
+      }),
+    );
+    await Promise.all(transactions);
+    await sql.end();
+    expect(begun).toBe(8);
+  });
+
+  it('answers the queries that wait for a connection when it ends', async () => {
+    const sql = connect(database.url, { max: 20 });
+    const queries = Array.from({ length: 20 }, (_, i) => sql`select ${i}::integer as i`.execute());
+    await sql.end();
+    expect((await Promise.all(queries)).flat().map(({ i }) => i)).toEqual([...queries.keys()]);
+  });
+
+  it('rejects all queries that wait while no server listens', async () => {
+    const url = new URL(database.url);
+    url.port = String(await freePort());
+    const sql = connect(url.href, { max: 4 });
+    const queries = await Promise.allSettled(Array.from({ length: 20 }, () => sql`select`));
+    await sql.end();
+    expect(queries.map(({ status }) => status)).toEqual(Array(20).fill('rejected'));
   });
 
   it('sets its application name', async () => {
