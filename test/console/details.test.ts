@@ -35,7 +35,7 @@ await describeConsole('what the console shows of a transfer', () => {
       CAUSE,
     );
 
-  test('times have milliseconds, in the chosen zone, which the browser keeps', async () => {
+  test('times have milliseconds, in the chosen zone, which the browser keeps', LONG, async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled'], {
       created_at: '2026-03-01T20:00:00.123Z',
     });
@@ -75,44 +75,50 @@ await describeConsole('what the console shows of a transfer', () => {
     await none.waitFor();
   });
 
-  test('each event has its time after the one before, and keys have their names', async () => {
-    const transfer_id = newId('txr');
-    const stream = `transfer-${transfer_id}`;
-    const { store } = console.installation;
-    const at = (second: number) => new Date(Date.UTC(2026, 2, 1, 12, 0, second, 7));
-    const { admitted, started, retry, completed } = TRANSFER_EVENTS;
-    const created = { type: 'transfer.created', data: transferCreated({ transfer_id }) } as const;
-    await appendEvents(store, stream, [created], 'acc_default', at(0), {
-      actor: `console:${console.keyId}`,
-    });
-    await appendEvents(store, stream, [admitted, started], 'acc_default', at(2));
-    await appendEvents(store, stream, [retry], 'acc_default', at(5));
-    await appendEvents(store, stream, [started], 'acc_default', at(50));
-    await appendEvents(store, stream, [completed], 'acc_default', at(131));
+  test(
+    'each event has its time after the one before, and keys have their names',
+    LONG,
+    async () => {
+      const transfer_id = newId('txr');
+      const stream = `transfer-${transfer_id}`;
+      const { store } = console.installation;
+      const at = (second: number) => new Date(Date.UTC(2026, 2, 1, 12, 0, second, 7));
+      const { admitted, started, retry, completed } = TRANSFER_EVENTS;
+      const created = { type: 'transfer.created', data: transferCreated({ transfer_id }) } as const;
+      await appendEvents(store, stream, [created], 'acc_default', at(0), {
+        actor: `console:${console.keyId}`,
+      });
+      await appendEvents(store, stream, [admitted, started], 'acc_default', at(2));
+      await appendEvents(store, stream, [retry], 'acc_default', at(5));
+      await appendEvents(store, stream, [started], 'acc_default', at(50));
+      await appendEvents(store, stream, [completed], 'acc_default', at(131));
 
-    const page = await console.visitSignedIn(`/console/transfers/${transfer_id}`);
-    const events = page.locator('.timeline li');
-    await eventually(() => events.count()).toBe(6);
-    await eventually(() => events.first().innerText()).toContain('by Test administrator (console)');
-    expect(await page.locator('.gap').allInnerTexts()).toEqual(
-      ['+2.000 s', '+0 ms', '+3.000 s', '+45.000 s', '+1 min 21 s'].map((gap) =>
-        expect.stringContaining(gap),
-      ),
-    );
+      const page = await console.visitSignedIn(`/console/transfers/${transfer_id}`);
+      const events = page.locator('.timeline li');
+      await eventually(() => events.count()).toBe(6);
+      await eventually(() => events.first().innerText()).toContain(
+        'by Test administrator (console)',
+      );
+      expect(await page.locator('.gap').allInnerTexts()).toEqual(
+        ['+2.000 s', '+0 ms', '+3.000 s', '+45.000 s', '+1 min 21 s'].map((gap) =>
+          expect.stringContaining(gap),
+        ),
+      );
 
-    const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
-    await eventually(() => attempts.count()).toBe(3);
-    const [first, second] = [attempts.nth(1), attempts.nth(2)];
-    expect(await first.innerText()).toMatch(/Failed[\s\S]*3\.000 s/);
-    expect(await first.innerText()).toContain(retry.data.error.message);
-    expect(await second.innerText()).toMatch(
-      /Completed[\s\S]*1 min 21 s[\s\S]*1000 bytes of 1000 bytes/,
-    );
-    expect(await second.innerText()).toMatch(/Verified: size/);
-    await expectAccessible(page);
-  });
+      const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
+      await eventually(() => attempts.count()).toBe(3);
+      const [first, second] = [attempts.nth(1), attempts.nth(2)];
+      expect(await first.innerText()).toMatch(/Failed[\s\S]*3\.000 s/);
+      expect(await first.innerText()).toContain(retry.data.error.message);
+      expect(await second.innerText()).toMatch(
+        /Completed[\s\S]*1 min 21 s[\s\S]*1000 bytes of 1000 bytes/,
+      );
+      expect(await second.innerText()).toMatch(/Verified: size/);
+      await expectAccessible(page);
+    },
+  );
 
-  test('a receipt says what moved, and is printed without the rest of the page', async () => {
+  test('a receipt says what moved, and is printed without the rest of the page', LONG, async () => {
     const { store } = console.installation;
     const after = { source: 'delete', destination_marker: null } as const;
     const { transferId } = await appendTransfer(store, ['admitted', 'started', 'completed'], {
@@ -180,42 +186,46 @@ await describeConsole('what the console shows of a transfer', () => {
     console.pardon('lost');
   });
 
-  test('a transfer leads to its endpoints, says which is in trouble, and how it ends', async () => {
-    const { installation } = console;
-    const [, bank = ''] = await Promise.all(
-      ['hospital', 'bank'].map(async (name) =>
-        configureEndpoint(installation, {
-          name,
-          protocol: 'sftp',
-          host: '127.0.0.1',
-          port: await freePort(),
-          username: 'nobody',
-          password: 'none',
-          host_key_sha256: `SHA256:${'A'.repeat(43)}`,
-        }),
-      ),
-    );
-    await pauseEndpoint(installation.commands, bank, CAUSE);
-    const id = await submit(installation, 'sftp://hospital/out/a.csv', 'sftp://bank/in/');
-    const page = await console.visitSignedIn(`/console/transfers/${id}`);
-    const side = (name: string) =>
-      page.locator('.facts > div').filter({ hasText: name }).locator('dd');
-    await side('Source').getByRole('link', { name: 'hospital' }).waitFor();
-    await side('Destination').getByText('Paused').waitFor();
-    await expectAccessible(page);
+  test(
+    'a transfer leads to its endpoints, says which is in trouble, and how it ends',
+    LONG,
+    async () => {
+      const { installation } = console;
+      const [, bank = ''] = await Promise.all(
+        ['hospital', 'bank'].map(async (name) =>
+          configureEndpoint(installation, {
+            name,
+            protocol: 'sftp',
+            host: '127.0.0.1',
+            port: await freePort(),
+            username: 'nobody',
+            password: 'none',
+            host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+          }),
+        ),
+      );
+      await pauseEndpoint(installation.commands, bank, CAUSE);
+      const id = await submit(installation, 'sftp://hospital/out/a.csv', 'sftp://bank/in/');
+      const page = await console.visitSignedIn(`/console/transfers/${id}`);
+      const side = (name: string) =>
+        page.locator('.facts > div').filter({ hasText: name }).locator('dd');
+      await side('Source').getByRole('link', { name: 'hospital' }).waitFor();
+      await side('Destination').getByText('Paused').waitFor();
+      await expectAccessible(page);
 
-    // A screen reader reads the state when it changes: the element that has it stays.
-    const state = page.getByRole('status').filter({ hasText: /Pending|Queued/ });
-    await state.evaluate((element) => element.setAttribute('data-seen', ''));
-    await page.getByRole('button', { name: 'Cancel transfer' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Cancel transfer' }).click();
-    await page.locator('[role=status][data-seen]').getByText('Cancelled').waitFor();
-    // The button that had the focus is gone.
-    await page.getByRole('heading', { level: 1 }).and(page.locator(':focus')).waitFor();
+      // A screen reader reads the state when it changes: the element that has it stays.
+      const state = page.getByRole('status').filter({ hasText: /Pending|Queued/ });
+      await state.evaluate((element) => element.setAttribute('data-seen', ''));
+      await page.getByRole('button', { name: 'Cancel transfer' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Cancel transfer' }).click();
+      await page.locator('[role=status][data-seen]').getByText('Cancelled').waitFor();
+      // The button that had the focus is gone.
+      await page.getByRole('heading', { level: 1 }).and(page.locator(':focus')).waitFor();
 
-    await side('Destination').getByRole('link', { name: 'bank' }).click();
-    await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
-  });
+      await side('Destination').getByRole('link', { name: 'bank' }).click();
+      await page.getByRole('heading', { level: 1, name: 'bank' }).waitFor();
+    },
+  );
 
   test('an address past the end of a list leads to its last page', LONG, async () => {
     await appendTransfer(console.installation.store, ['cancelled']);

@@ -47,7 +47,7 @@ await describeConsole('endpoints in the console', () => {
     await eventually(() => heading(page)).toBe('New endpoint');
   });
 
-  test('are found among many by name and host', async () => {
+  test('are found among many by name and host', LONG, async () => {
     const { installation } = console;
     await Promise.all(
       Array.from({ length: 40 }, (_, at) =>

@@ -9,6 +9,7 @@ import {
 } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
+import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
@@ -112,7 +113,7 @@ await describeConsole('flows in the console', () => {
     console.pardonPolls(404);
   });
 
-  test('a flow whose folder is gone needs attention', async () => {
+  test('a flow whose folder is gone needs attention', LONG, async () => {
     const page = await console.visitSignedIn('/console/flows');
     await page.getByRole('button', { name: 'New flow' }).click();
     const dialog = page.getByRole('dialog');

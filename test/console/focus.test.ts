@@ -22,7 +22,7 @@ await describeConsole('the focus in the console', () => {
     await page.keyboard.press('Enter');
   };
 
-  test('stays in the list when filters are cleared, saved, applied and deleted', async () => {
+  test('stays in the list when filters are cleared, saved, applied and deleted', LONG, async () => {
     await appendTransfer(console.installation.store, ['cancelled']);
     const page = await console.visitSignedIn('/console/transfers?status=cancelled');
     const heading = page.getByRole('heading', { level: 1 });

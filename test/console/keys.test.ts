@@ -134,7 +134,7 @@ await describeConsole('API keys in the console', () => {
     await expectAccessible(page);
   });
 
-  test('can be created with the keyboard alone, and the focus returns', async () => {
+  test('can be created with the keyboard alone, and the focus returns', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     const { keyboard } = page;
     const dialog = dialogOf(page);

@@ -64,7 +64,7 @@ await describeConsole('a second click after a lost answer', () => {
     expect(verify).not.toThrow();
   }
 
-  test('registers a webhook once, with the secret that is shown', async () => {
+  test('registers a webhook once, with the secret that is shown', LONG, async () => {
     const page = await console.visitSignedIn('/console/webhooks');
     await page.getByRole('button', { name: 'New webhook' }).click();
     await page.getByLabel('URL').fill(receiver.url);

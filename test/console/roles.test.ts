@@ -61,7 +61,7 @@ await describeConsole('roles in the console', () => {
     }
   }
 
-  test('a page that a role may not open says so, and offers nothing of it', async () => {
+  test('a page that a role may not open says so, and offers nothing of it', LONG, async () => {
     const asked: string[] = [];
     const page = await visitAs('viewer', '/console');
     page.on('response', (answer) => answer.status() === 403 && asked.push(answer.url()));

@@ -185,7 +185,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await eventually(() => existsSync(join(beta.root, 'big.bin'))).toBe(false);
       });
 
-      test('a waiting transfer shows its reason, in the list and on its page', async () => {
+      test('a waiting transfer shows its reason, in the list and on its page', LONG, async () => {
         writeFileSync(join(alpha.root, 'held.csv'), 'x');
         const paused = await configureSftp(console.installation, 'paused', alpha);
         await pauseEndpoint(console.installation.commands, paused, CAUSE);

@@ -21,7 +21,7 @@ await describeConsole('unsent input in the console', () => {
   /** A browser lets a page hold *Back* only after an input of the user, as keys are. */
   const back = (page: Page) => page.evaluate('history.back()');
 
-  test('stays in a dialog when Back is pressed, until the user leaves', async () => {
+  test('stays in a dialog when Back is pressed, until the user leaves', LONG, async () => {
     const page = await console.visitSignedIn('/console/flows');
     await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
     await page.getByRole('button', { name: 'New webhook' }).click();

@@ -87,7 +87,7 @@ await describeConsole('webhooks in the console', () => {
     await page.getByText('HTTP 200').waitFor();
   });
 
-  test('several deliveries are retried at once: the selected ones, then all', async () => {
+  test('several deliveries are retried at once: the selected ones, then all', LONG, async () => {
     receiver.behave(500);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     const other = await addWebhook(console.installation, receiver.url, ['transfer.cancelled']);
@@ -270,7 +270,7 @@ await describeConsole('webhooks in the console', () => {
     }
   });
 
-  test('a webhook is changed, replayed, given a new secret, and removed', async () => {
+  test('a webhook is changed, replayed, given a new secret, and removed', LONG, async () => {
     receiver.behave(200);
     await appendTransfer(console.installation.store, ['admitted', 'started', 'failed']);
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);

@@ -83,7 +83,7 @@ await describeTransfers('a process that is killed after a transfer', () => {
       return last?.type === 'transfer.source_deleted' && last.data;
     });
 
-  test('between the end and the delete: the next one deletes the source', async () => {
+  test('between the end and the delete: the next one deletes the source', LONG, async () => {
     await startMover();
     const id = await copied('before');
     await killMover();

@@ -191,7 +191,7 @@ describeWithPostgres('the bandwidth of an endpoint', () => {
     if (reason) test.skip(`limits ${name} (skipped: ${reason})`, () => {});
   }
 
-  test.skipIf(KINDS.length === 0)('is fair among its files', async () => {
+  test.skipIf(KINDS.length === 0)('is fair among its files', LONG, async () => {
     const name = KINDS[0] as EndpointName;
     const { id } = serverOf(name);
     const limit = { bytes_per_second: 512 * KiB, windows: [] };

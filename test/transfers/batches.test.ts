@@ -8,6 +8,7 @@ import type { Batch } from '../../src/domain/batches/batch.ts';
 import { createPager } from '../../src/domain/batches/items.ts';
 import type { Event } from '../../src/domain/events/event.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
+import { LONG } from '../support/run/long.ts';
 import { CAUSE } from '../support/service/installation.ts';
 import { type SpawnedService, spawnMover, startDispatch } from '../support/service/roles.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
@@ -117,54 +118,58 @@ await describeTransfers('a batch', () => {
     rmSync(join(pair.alpha.root, `${FILES}.bin`));
   });
 
-  test('is finished by the process manager if the request was lost, also after its own loss', async () => {
-    const { installation } = pair;
-    const { commands } = installation;
-    const request = requestFor('creating');
-    // What a request leaves behind that is killed after it has created a few transfers.
-    const reserved = { ...reserveBatch(), now: new Date(Date.now() - 60_000).toISOString() };
-    const [source, destination] = ['alpha', 'beta'].map(
-      async (name) => (await commands.endpoints()).find((one) => one.name === name)?.endpoint_id,
-    );
-    const route = {
-      source_endpoint_id: (await source) as string,
-      destination_endpoint_id: (await destination) as string,
-    };
-    const times = { listed_at: reserved.now, estimated_start: reserved.now };
-    const pager = createPager(0, () => times);
-    for (const { source_uri, destination_uri } of request.items ?? [])
-      pager.add({ source_uri, destination_uri, route }, null);
-    const page = pager.end();
-    const data = {
-      batch_id: reserved.batchId,
-      account_id: 'acc_default',
-      source: { type: 'items' },
-      priority: 'normal',
-      metadata: {},
-      notify_on_complete: false,
-      created_at: reserved.now,
-    } as const;
-    const { state } = await changeBatch(
-      commands,
-      reserved.batchId,
-      { type: 'create', data, pages: [page] },
-      CAUSE,
-      { reserved },
-    );
-    const some = { ...page, items: page.items.slice(0, 5) };
-    await createTransfers(commands, state as Batch, [some], CAUSE);
+  test(
+    'is finished by the process manager if the request was lost, also after its own loss',
+    LONG,
+    async () => {
+      const { installation } = pair;
+      const { commands } = installation;
+      const request = requestFor('creating');
+      // What a request leaves behind that is killed after it has created a few transfers.
+      const reserved = { ...reserveBatch(), now: new Date(Date.now() - 60_000).toISOString() };
+      const [source, destination] = ['alpha', 'beta'].map(
+        async (name) => (await commands.endpoints()).find((one) => one.name === name)?.endpoint_id,
+      );
+      const route = {
+        source_endpoint_id: (await source) as string,
+        destination_endpoint_id: (await destination) as string,
+      };
+      const times = { listed_at: reserved.now, estimated_start: reserved.now };
+      const pager = createPager(0, () => times);
+      for (const { source_uri, destination_uri } of request.items ?? [])
+        pager.add({ source_uri, destination_uri, route }, null);
+      const page = pager.end();
+      const data = {
+        batch_id: reserved.batchId,
+        account_id: 'acc_default',
+        source: { type: 'items' },
+        priority: 'normal',
+        metadata: {},
+        notify_on_complete: false,
+        created_at: reserved.now,
+      } as const;
+      const { state } = await changeBatch(
+        commands,
+        reserved.batchId,
+        { type: 'create', data, pages: [page] },
+        CAUSE,
+        { reserved },
+      );
+      const some = { ...page, items: page.items.slice(0, 5) };
+      await createTransfers(commands, state as Batch, [some], CAUSE);
 
-    const first = await start();
-    const created = async () => {
-      const [row] = await installation.sql<[{ transfers: number }]>`
+      const first = await start();
+      const created = async () => {
+        const [row] = await installation.sql<[{ transfers: number }]>`
         select count(*)::integer as transfers from log.events
          where type = 'transfer.created' and data::json ->> 'batch_id' = ${reserved.batchId}`;
-      return row.transfers;
-    };
-    await until('the process manager creates transfers', async () => (await created()) > 5);
-    await first.kill();
-    await expireLeases(pair.installation);
-    await start();
-    await expectAll(reserved.batchId, 'creating');
-  });
+        return row.transfers;
+      };
+      await until('the process manager creates transfers', async () => (await created()) > 5);
+      await first.kill();
+      await expireLeases(pair.installation);
+      await start();
+      await expectAll(reserved.batchId, 'creating');
+    },
+  );
 });

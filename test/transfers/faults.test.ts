@@ -12,7 +12,7 @@ await describeTransfers('faults of servers and networks', () => {
   const pair = useSftpPair({ WAYBILL_TRANSFER_RETRY_DELAYS: Array(100).fill('200ms').join(',') });
 
   for (const [side, direction, options] of [
-    ['source', 'down', {}],
+    ['source', 'down', LONG],
     ['source', 'up', LONG],
     ['destination', 'up', {}],
     ['destination', 'down', LONG],

@@ -145,29 +145,33 @@ await describeTransfers('a batch of a folder', () => {
     },
   );
 
-  test('that is cancelled while it is listed has one cancelled transfer for each item', async () => {
-    const id = await create('cancelled');
-    pair.source.delay(400);
-    await start();
-    await untilIt(id, 'batch.listed');
-    const { commands, sql } = pair.installation;
-    await cancelBatch(commands, 'acc_default', id, CAUSE);
-    pair.source.delay(0);
-    const { data } = await untilIt(id, 'batch.completed');
-    const items = (await eventsOf(id))
-      .filter(({ type }) => type === 'batch.listed')
-      .flatMap(({ data: page }) => (page as BatchListed).items);
-    const failed = items.filter((item) => 'error' in item).length;
-    expect(data).toMatchObject({
-      status: 'cancelled',
-      counts: { items: items.length, completed: 0, failed, cancelled: items.length - failed },
-    });
-    expect(items.length).toBeLessThan(paths.length);
-    const rows = await sql`
+  test(
+    'that is cancelled while it is listed has one cancelled transfer for each item',
+    LONG,
+    async () => {
+      const id = await create('cancelled');
+      pair.source.delay(400);
+      await start();
+      await untilIt(id, 'batch.listed');
+      const { commands, sql } = pair.installation;
+      await cancelBatch(commands, 'acc_default', id, CAUSE);
+      pair.source.delay(0);
+      const { data } = await untilIt(id, 'batch.completed');
+      const items = (await eventsOf(id))
+        .filter(({ type }) => type === 'batch.listed')
+        .flatMap(({ data: page }) => (page as BatchListed).items);
+      const failed = items.filter((item) => 'error' in item).length;
+      expect(data).toMatchObject({
+        status: 'cancelled',
+        counts: { items: items.length, completed: 0, failed, cancelled: items.length - failed },
+      });
+      expect(items.length).toBeLessThan(paths.length);
+      const rows = await sql`
       select status, count(*)::integer as transfers from read.transfers
        where state -> 'facts' ->> 'batch_id' = ${id} group by status`;
-    expect([...rows]).toEqual([{ status: 'cancelled', transfers: items.length - failed }]);
-  });
+      expect([...rows]).toEqual([{ status: 'cancelled', transfers: items.length - failed }]);
+    },
+  );
 
   test('ends with the reason if the folder cannot be listed', async () => {
     await start();

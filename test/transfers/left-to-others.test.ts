@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { sha256At, uriOf, whyNotAll } from '../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG } from '../support/run/long.ts';
 import { submit } from '../support/service/installation.ts';
 import { spawnMover } from '../support/service/roles.ts';
 import { retriesOf, until, untilEnded } from '../support/service/transfers.ts';
@@ -22,6 +23,7 @@ describeWithPostgres('a mover to which a server gives no connection', () => {
 
   test.skipIf(whyNot)(
     'leaves the endpoint to a mover that moves bytes there, without a retry',
+    LONG,
     async () => {
       const { installation } = takeover;
       const source = await takeover.start('s3-strict');

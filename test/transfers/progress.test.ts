@@ -12,7 +12,7 @@ const MiB = 1 << 20;
 /** Five chunks. Four are sent side by side at most, so all of it cannot be on its way. */
 const SIZE = 40 * MiB;
 /** One that writes a part under a name, and one that does not. */
-const SHORT: EndpointName[] = ['sftp', 'azure'];
+const SHORT: EndpointName[] = ['sftp'];
 
 describeWithPostgres('the progress of a transfer', () => {
   const surroundings = useSurroundings();

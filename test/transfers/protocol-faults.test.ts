@@ -134,7 +134,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'at the second check of the source': {
-    short: ['s3-strict'],
+    short: [],
     sides: ['source'],
     sizes: [BIG],
     failsAt: null,

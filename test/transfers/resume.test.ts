@@ -208,7 +208,7 @@ await describeTransfers('a move that is interrupted', () => {
     expect(inARow.slice(1)).toEqual([1, 1, 1, 1]);
   });
 
-  test('a move whose record an older version has saved starts over', async () => {
+  test('a move whose record an older version has saved starts over', LONG, async () => {
     pair.create('older', SIZE);
     const { id } = await interrupted('older');
     const before = pair.destination.forwarded.up;
@@ -228,7 +228,7 @@ await describeTransfers('a move that is interrupted', () => {
     await expectArrived(id, 'replaced', AT_SECOND);
   });
 
-  test('a changed source of the same size and time is moved from its start', async () => {
+  test('a changed source of the same size and time is moved from its start', LONG, async () => {
     const file = pair.create('touched', SIZE);
     const { id } = await interrupted('touched');
     const { atime, mtime } = statSync(file);

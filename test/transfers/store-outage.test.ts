@@ -91,7 +91,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
     const pair = useSftpPair(settings);
     afterAll(() => log?.stop());
 
-    test('is in the log once, by the attempt that moved it', async () => {
+    test('is in the log once, by the attempt that moved it', LONG, async () => {
       const before = pair.destination.forwarded.up;
       const id = await begin(pair, 'end');
       log.stop();

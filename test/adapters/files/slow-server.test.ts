@@ -15,7 +15,7 @@ import {
   ENDPOINT_NAMES,
   type EndpointName,
 } from '../../support/file-servers/endpoints.ts';
-import { longUnless } from '../../support/run/long.ts';
+import { LONG, longUnless } from '../../support/run/long.ts';
 import { options, upload } from './contract.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
@@ -72,7 +72,7 @@ describe.each(ENDPOINT_NAMES)('a slow server of %s', (name: EndpointName) => {
     message: expect.stringContaining('less than 64 KiB went in or out in 1 s'),
   };
 
-  test.skipIf(whyNot)('that sends a file by single bytes has stalled', () =>
+  test.skipIf(whyNot)('that sends a file by single bytes has stalled', LONG, () =>
     using(1_000, async (endpoint, path) => {
       await server.put('trickle', randomBytes(8 * MiB));
       const file = await endpoint.openSource(path('trickle'), never);

@@ -6,6 +6,7 @@ import { freePort } from '../../support/network/free-port.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres/proxied.ts';
 import { startRestartablePostgres } from '../../support/postgres/restartable.ts';
 import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { createCli, settingsFor } from '../../support/service/cli.ts';
 import { type SpawnedService, spawnService } from '../../support/service/roles.ts';
 import { until } from '../../support/service/transfers.ts';
@@ -86,7 +87,7 @@ describeWithPostgres('a service that starts while a store is down', () => {
     expect(service.output()).toContain('a store does not answer; the start waits for it');
   });
 
-  test('answers every request of clients that keep asking until it runs', async () => {
+  test('answers every request of clients that keep asking until it runs', LONG, async () => {
     const { database, baseUrl, start } = await prepare();
     await database.takeAway();
     const starting = start();
@@ -122,23 +123,27 @@ describeWithPostgres('a service that starts while a store is down', () => {
     ]);
   });
 
-  test('waits for an embedded Postgres that other processes use and that is frozen', async () => {
-    const postgres = await startRestartablePostgres();
-    closers.push(() => postgres.stop());
-    postgres.freeze(true);
-    closers.push(() => postgres.freeze(false));
-    const port = await freePort();
-    const baseUrl = `http://127.0.0.1:${port}`;
-    const starting = spawnService(
-      { WAYBILL_DATA_DIR: postgres.dataDir, WAYBILL_PORT: String(port) },
-      ['api', 'projector'],
-    );
-    await Promise.race([starting, expectItWaitsFor('database', baseUrl)]);
-    postgres.freeze(false);
-    const service = await starting;
-    closers.push(() => service.stop());
-    await untilReady(baseUrl);
-  });
+  test(
+    'waits for an embedded Postgres that other processes use and that is frozen',
+    LONG,
+    async () => {
+      const postgres = await startRestartablePostgres();
+      closers.push(() => postgres.stop());
+      postgres.freeze(true);
+      closers.push(() => postgres.freeze(false));
+      const port = await freePort();
+      const baseUrl = `http://127.0.0.1:${port}`;
+      const starting = spawnService(
+        { WAYBILL_DATA_DIR: postgres.dataDir, WAYBILL_PORT: String(port) },
+        ['api', 'projector'],
+      );
+      await Promise.race([starting, expectItWaitsFor('database', baseUrl)]);
+      postgres.freeze(false);
+      const service = await starting;
+      closers.push(() => service.stop());
+      await untilReady(baseUrl);
+    },
+  );
 
   test('waits for the event store, reports it, and then runs', async () => {
     const { baseUrl, start } = await prepare();

@@ -9,6 +9,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -270,7 +271,7 @@ describeWithPostgres('waybill transfers', () => {
     expect(both.stderr).toMatch(/source_uri: .*\n {2}destination_uri: /);
   });
 
-  it('reports that no mover runs', async () => {
+  it('reports that no mover runs', LONG, async () => {
     const watching = cli.start([
       'transfers',
       'create',

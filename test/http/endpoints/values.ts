@@ -76,8 +76,8 @@ interface Problem {
   body: { errors?: { field: string }[]; endpoint_error?: { code: string } };
 }
 
-/** A value of each kind, without those that a server never answers. The long test takes all. */
-export const FEW = ['', 'a\u0000b', 'a\r\nX-Evil: 1', 'é🎉ü', 'https://u:p@127.0.0.1:1/'];
+/** The long test takes all values. */
+export const FEW = ['a\u0000b', 'a\r\nX-Evil: 1', 'é🎉ü'];
 
 /** Puts each value into every field of every protocol, and tests, lists and moves with it. */
 export function describeEndpointValues(values: readonly string[]): void {

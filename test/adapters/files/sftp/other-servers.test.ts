@@ -9,7 +9,7 @@ import {
   whyNoOtherSftpServer,
 } from '../../../support/file-servers/sftp/other-servers.ts';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
-import { longUnless } from '../../../support/run/long.ts';
+import { LONG, longUnless } from '../../../support/run/long.ts';
 import { describeFileEndpoint, options, upload, whole, writeFrom } from '../contract.ts';
 
 const MiB = 1 << 20;
@@ -40,7 +40,7 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
       partFiles: true,
       resumes: !isRclone,
       removesOpenFiles: !isRclone,
-      ...longUnless(kind === 'proftpd' || kind === 'rclone'),
+      ...longUnless(kind === 'proftpd'),
     },
   );
 
@@ -61,8 +61,7 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
     });
 
     // Only this one truncates a file that is opened again.
-    const once = longUnless(kind === 'rclone');
-    test('a big file over a slow line arrives whole', once, async () => {
+    test('a big file over a slow line arrives whole', LONG, async () => {
       const server = await startOtherSftpServer(kind);
       onTestFinished(server.stop);
       const proxy = await startTcpProxy(server);
