@@ -12,7 +12,7 @@ vi.setConfig({ testTimeout: 120_000 });
 await describeConsole('operations in the console', () => {
   const console = useConsole();
 
-  test('a rebuild is watched to its end, and verified', LONG, async () => {
+  test('a rebuild is watched to its end, and verified', async () => {
     const { store, sql } = console.installation;
     for (let count = 0; count < 20; count++) await appendTransfer(store, ['cancelled']);
     const page = await console.visitSignedIn('/console/operations');
