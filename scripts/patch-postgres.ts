@@ -278,22 +278,16 @@ const INDEX: Edit[] = [
   [
     `  function onend(c) {
 `,
-    `  function grow() {
-    while (queries.length && closed.length && connecting.length < 2)
+    `  function grow(most = 2) {
+    while (queries.length && closed.length && connecting.length < most)
       connect(closed.shift(), queries.shift())
     if (queries.length && closed.length)
-      growth = growth || setTimeout(growAnyway, 250)
+      growth = growth || setTimeout(growFurther, 250)
   }
 
-  function growAnyway() {
+  function growFurther() {
     growth = null
-    queries.length && closed.length && connect(closed.shift(), queries.shift())
-    grow()
-  }
-
-  function growAtOnce() {
-    while (queries.length && closed.length)
-      connect(closed.shift(), queries.shift())
+    grow(Math.max(2, connecting.length + 1))
   }
 
   function onready(c, query) {
@@ -321,7 +315,7 @@ const INDEX: Edit[] = [
   function onclose(c, e) {
 `,
   ],
-  ['    queries.length && connect(c, queries.shift())\n', '    growAtOnce()\n'],
+  ['    queries.length && connect(c, queries.shift())\n', '    grow(Infinity)\n'],
   ['{ onopen, onend, onclose }))', '{ onopen, onready, onend, onclose }))'],
   ['  let ending = false\n', '  let ending = false\n    , growth = null\n'],
   // What waits for a connection when the pool ends gets one before, as shipped.
@@ -330,7 +324,7 @@ const INDEX: Edit[] = [
     let timer
 `,
     `    await 1
-    growAtOnce()
+    grow(Infinity)
     let timer
 `,
   ],
@@ -338,7 +332,7 @@ const INDEX: Edit[] = [
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
   // Raise this number with every change of this file, also in connect.ts: it refuses an older
   // repair.
-  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 4,\n  toPascal,\n'],
+  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 5,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
   // The loss of a held connection rejects its queue and its holder.

@@ -4,7 +4,7 @@ import { DatabaseUrlError, HOW_TO_WRITE, readDatabaseUrl } from './database-url.
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
-const REPAIR = 4;
+const REPAIR = 5;
 if (!('lostConnections' in postgres && postgres.lostConnections === REPAIR))
   throw new Error(
     'The driver `postgres` in node_modules lacks the changes that Waybill needs. ' +
