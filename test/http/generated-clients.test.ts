@@ -31,8 +31,8 @@ const COMPILER = [
 
 type Operations = [method: string, operation: OpenAPIV3_1.OperationObject][];
 
-// Outside of the hooks, whose time is limited: the first run downloads them.
 const findLinters = () => npmPackages(join(SUPPORT, 'api-linters'));
+// Outside of the hooks, whose time is limited: the first run downloads them.
 const generators = await npmPackages(join(SUPPORT, 'api-clients'));
 
 describeWithPostgres('the OpenAPI document, for generators of clients', () => {

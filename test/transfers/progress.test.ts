@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 90_000 });
 const MiB = 1 << 20;
 /** Five chunks. Four are sent side by side at most, so all of it cannot be on its way. */
 const SIZE = 40 * MiB;
-/** One that writes a part under a name, and one that does not. */
+/** The long run has all kinds. */
 const SHORT: EndpointName[] = ['sftp'];
 
 describeWithPostgres('the progress of a transfer', () => {

@@ -60,7 +60,6 @@ for (const kind of ['proftpd', 'rclone', 'rclone-stream', 'asyncssh'] as const) 
       });
     });
 
-    // Only this one truncates a file that is opened again.
     test('a big file over a slow line arrives whole', LONG, async () => {
       const server = await startOtherSftpServer(kind);
       onTestFinished(server.stop);
