@@ -4,6 +4,7 @@ import { type ConnectivityLost, type Endpoint, hostOf } from '../domain/endpoint
 import { DomainError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
 import type { AnnouncedHostKey } from '../domain/protocols/host-keys.ts';
+import { untilInEffect } from './catalog.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, handle, load, ofRequest, requireRevision } from './handle.ts';
 
@@ -135,10 +136,10 @@ export async function removeEndpoint(
     cause,
     { onlyAt, known },
   );
-  await deps.waitFor('catalog', position);
+  await untilInEffect(deps, position);
 }
 
-/** Carries out a command and waits for the catalog. Throws `not_found` for a removed endpoint. */
+/** Returns when the command is in effect. Throws `not_found` for a removed endpoint. */
 async function changeEndpoint(
   deps: CommandDeps,
   endpointId: string,
@@ -154,6 +155,6 @@ async function changeEndpoint(
     { unless: ofRequest(cause) },
   );
   if (state.status !== 'configured') throw notFound('endpoint');
-  await deps.waitFor('catalog', handled.position);
+  await untilInEffect(deps, handled.position);
   return { state, ...handled };
 }

@@ -6,6 +6,7 @@ import { newId } from '../domain/ids.ts';
 import { type Key, type KeyCreated, type KeyState, keyDecider, LIFETIME } from '../domain/key.ts';
 import { ROLE_SCOPES } from '../domain/role.ts';
 import { hashApiKey, newApiKey } from './api-key.ts';
+import { untilInEffect } from './catalog.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
 
@@ -88,7 +89,7 @@ export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause):
     { type: 'revoke', now: new Date().toISOString() },
     cause,
   );
-  if (!(await deps.waitFor('catalog', position))) {
+  if (!(await untilInEffect(deps, position))) {
     throw new DomainError(
       'unavailable',
       'The revocation is in the log, but the catalog projection is behind: the key is ' +

@@ -11,6 +11,7 @@ import type { Endpoint, EndpointState, SealedCredentials } from '../domain/endpo
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
+import { untilInEffect } from './catalog.ts';
 import type { CommandDeps } from './deps.ts';
 import { claimName } from './endpoint-names.ts';
 import { type Cause, handle, load } from './handle.ts';
@@ -145,7 +146,7 @@ async function configure(
     });
   }
   const after = before.first === null ? await loadEndpoint(deps, holder) : before;
-  if (isOwn(after)) return { saved: await shownInCatalog(deps, after, true), holder };
+  if (isOwn(after)) return { saved: await savedEndpoint(deps, after, true), holder };
   if (after.state.status === 'configured') return { saved: null, holder };
   throw new DomainError(
     'unavailable',
@@ -178,7 +179,7 @@ async function update(
     cause,
     { onlyAt },
   );
-  return shownInCatalog(deps, handled, false);
+  return savedEndpoint(deps, handled, false);
 }
 
 async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<SealedCredentials> {
@@ -187,14 +188,14 @@ async function sealed(deps: CommandDeps, request: EndpointRequest): Promise<Seal
   return { credentials_record: await deps.vault.seal(ENDPOINT_CREDENTIALS, credentials), sign_in };
 }
 
-/** Waits until the catalog shows the saved endpoint. Throws `not_found` for a removed endpoint. */
-async function shownInCatalog(
+/** Waits until the saved endpoint is in effect. Throws `not_found` for a removed endpoint. */
+async function savedEndpoint(
   deps: CommandDeps,
   { state, position, revision }: Pick<Loaded, 'state' | 'position' | 'revision'>,
   created: boolean,
 ): Promise<SavedEndpoint> {
   if (state.status !== 'configured') throw notFound('endpoint');
-  if (!(await deps.waitFor('catalog', position))) {
+  if (!(await untilInEffect(deps, position))) {
     throw new DomainError(
       'unavailable',
       `The endpoint ${state.endpoint_id} is saved in the log, but the catalog projection is ` +

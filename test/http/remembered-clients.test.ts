@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  describeOnEventStoreDb,
+  type EventStoreServer,
+} from '../support/event-store/eventstoredb.ts';
 import { type Answer, type Server, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
@@ -176,5 +180,66 @@ describeWithPostgres('a client that the process remembers', () => {
           .sql`select requests from work.rate_windows where subject = ${`key:${id}`}`
       )[0]?.requests;
     await expect.poll(counted, { timeout: 10_000 }).toBe(sent);
+  });
+});
+
+describeOnEventStoreDb('a client that the process remembers', (start) => {
+  let eventStore: EventStoreServer;
+  let api: TestApi;
+  beforeAll(async () => {
+    eventStore = await start();
+    api = await startApi({}, eventStore.settings);
+  });
+  afterAll(async () => {
+    await api?.close();
+    await eventStore?.close();
+  });
+
+  /** Sends requests until the process has admitted some of them without Postgres. */
+  async function postUntilRemembered(server: Server, { id, key }: { id: string; key: string }) {
+    for (let sent = 1; ; sent++) {
+      const { status } = await server.ask('POST', '/v1/transfers', { json: BODY, key });
+      expect(status).toBe(201);
+      const [row] = await api.installation
+        .sql`select requests from work.rate_windows where subject = ${`key:${id}`}`;
+      if (row?.requests < sent) return;
+    }
+  }
+
+  test('creates nothing once another process has revoked its key', async () => {
+    const server = await api.startServer({ rateLimit: 1_000_000 });
+    const admin = await api.createKey(['admin']);
+    for (let i = 0; i < 5; i++) {
+      const client = await api.createKey(['transfers:write']);
+      await postUntilRemembered(server, client);
+      const post = () => server.ask('POST', '/v1/transfers', { json: BODY, key: client.key });
+      let isRevoked = false;
+      const posting = (async () => {
+        while (!isRevoked && (await post()).status === 201);
+      })();
+      const revoked = await api.ask('POST', `/v1/keys/${client.id}/revoke`, { key: admin.key });
+      expect(revoked.status).toBe(200);
+      isRevoked = true;
+      expect(await post()).toMatchObject({ status: 401, body: { code: 'api_key_revoked' } });
+      await posting;
+    }
+  });
+
+  test('uses endpoints as another process has just left them', async () => {
+    const server = await api.startServer({ rateLimit: 1_000_000 });
+    const admin = await api.createKey(['admin']);
+    const client = await api.createKey(['transfers:write']);
+    const json = { name: 'later', protocol: 's3', bucket: 'later' };
+    const later = { ...BODY, destination_uri: 's3://later/in/' };
+    const post = (body: unknown) =>
+      server.ask('POST', '/v1/transfers', { json: body, key: client.key });
+    await postUntilRemembered(server, client);
+    expect((await post(later)).body.code).toBe('endpoint_not_configured');
+    const configured = await api.ask('POST', '/v1/endpoints', {
+      key: admin.key,
+      json: { ...json, access_key_id: 'id', secret_access_key: 'secret' },
+    });
+    expect(configured.status).toBe(201);
+    expect((await post(later)).status).toBe(201);
   });
 });

@@ -21,6 +21,7 @@ export function admitRequests(
   app.decorateRequest('queue', null);
   app.decorateRequest('unshown', null);
   app.decorateRequest('keyRow', null);
+  app.decorateRequest('admittedBy', 'postgres');
   app.decorateRequest('condition', null);
   const guard = createMethodGuard(app);
   app.addHook('onRequest', (request, reply) =>

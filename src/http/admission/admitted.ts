@@ -8,8 +8,8 @@ import { type AuthenticationDeps, readmit } from './authenticate.ts';
 
 /**
  * Runs `work`, which appends through `commands`. If the process admitted the request by what it
- * remembers, an append fails unless the catalog is still the same, and after an error `work` is run
- * again on what Postgres has. So no error rests on what the process remembers.
+ * remembers, an append with a condition fails unless the catalog is still the same, and after an
+ * error `work` is run again on what Postgres has. So no error rests on what the process remembers.
  */
 export async function whenAdmitted<T>(
   deps: AuthenticationDeps & { commands: CommandDeps },
@@ -18,9 +18,11 @@ export async function whenAdmitted<T>(
   work: (commands: CommandDeps) => Promise<T>,
 ): Promise<T> {
   const { commands } = deps;
-  if (request.condition === null) return work(commands);
+  if (request.admittedBy === 'postgres') return work(commands);
+  const { condition } = request;
   try {
-    return await work({ ...commands, store: withCondition(commands.store, request.condition) });
+    if (condition === null) return await work(commands);
+    return await work({ ...commands, store: withCondition(commands.store, condition) });
   } catch (error) {
     if (!appendedNothing(error)) throw error;
     await readmit(deps, request, reply);
@@ -40,7 +42,7 @@ export async function confirmed(
   reply: FastifyReply,
   error: unknown,
 ): Promise<unknown> {
-  if (request.condition === null || !isRejection(error)) return error;
+  if (request.admittedBy === 'postgres' || !isRejection(error)) return error;
   return readmit(deps, request, reply).then(
     () => error,
     (reason: unknown) => reason,

@@ -17,7 +17,7 @@ import { UNAVAILABLE_RETRY_SECONDS } from '../problems.ts';
 import { clientNetwork } from '../requests/client-address.ts';
 import { checkHost } from '../requests/protocol.ts';
 import { type RateWindow, rateHeaders } from './rate-limit.ts';
-import type { Counted, RequestAdmission } from './request-admission.ts';
+import type { Counted, CountedRequest, RequestAdmission } from './request-admission.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,9 +33,11 @@ declare module 'fastify' {
     /** The row of its Idempotency-Key when the request began. Null without a key or a row. */
     keyRow: KeptRow | null;
     /**
-     * What its append must find, because this process admitted it by what it remembers. Then
-     * `keyRow` is null. Null if Postgres admitted it: see `readmit`.
+     * What admitted it: `memory` is what this process remembers. Then `keyRow` is null. See
+     * `readmit`.
      */
+    admittedBy: CountedRequest['admittedBy'];
+    /** What its append must find. Null if Postgres admitted it, or the log takes no conditions. */
     condition: Condition | null;
   }
   interface FastifyContextConfig {
@@ -107,7 +109,7 @@ async function admit(
   void reply.headers(rateHeaders({ limit: requestAdmission.perKey, remaining: 0, reset }));
   const presented = credential instanceof DomainError ? null : credential;
   const { open, scope, ...route } = request.routeOptions.config;
-  const { window, counted, queue, unshown, keyRow, condition, ...identity } =
+  const { window, counted, queue, unshown, keyRow, admittedBy, condition, ...identity } =
     await requestAdmission.admit(presented, clientNetwork(request), {
       withQueue: route.queue ?? false,
       withUnshown: route.showsTransfers ?? false,
@@ -119,6 +121,7 @@ async function admit(
   request.queue = queue;
   request.unshown = unshown;
   request.keyRow = keyRow;
+  request.admittedBy = admittedBy;
   request.condition = condition;
   keepWithin(window, reply);
   checkHost(request, reply);

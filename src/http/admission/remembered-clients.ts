@@ -2,9 +2,11 @@
  * What a process remembers of the clients that create transfers. Most creations of a busy client
  * then need no query before their append.
  *
- * - The key, the scopes and the endpoints are those of a version of the catalog. The append of the
- *   creation has that version as its condition, so a success never rests on older ones. Any error is
- *   decided again on what Postgres has: `readmit`.
+ * - The key, the scopes and the endpoints are those of a version of the catalog. With the log in
+ *   Postgres, the append of the creation has that version as its condition, so a success never
+ *   rests on older ones. An EventStoreDB takes no condition: there, a change is answered only when
+ *   no process remembers what was before it (`untilInEffect`). Any error is decided again on what
+ *   Postgres has: `readmit`.
  * - The requests are counted here until a request of the key asks Postgres, and for `FLUSH_MS` at
  *   most. Until then, a process admits an eighth of the requests that were left: eight processes do
  *   not exceed the limit together. A process that ends drops the last few counts.
@@ -12,12 +14,12 @@
  *   The limit of open transfers is shared as the requests are.
  */
 import type { Condition } from '../../adapters/event-store/port.ts';
+import { REMEMBERED_MS } from '../../commands/catalog.ts';
 import type { QueueView } from '../../processes/dispatch/queue-estimate.ts';
 import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import type { Client } from '../auth/client.ts';
 import type { RateWindow } from './rate-limit.ts';
 
-const REMEMBERED_MS = 100;
 const FLUSH_MS = 250;
 /** A process uses one part of what all processes may use together. */
 const PARTS = 8;
@@ -33,15 +35,23 @@ export interface Seen {
   /** Seconds until the window ends or the key expires. */
   secondsLeft: number;
   queue: QueueView;
-  /** What `begin` returned before the queue was read. */
-  begun: number;
+  /** What `begin` returned before Postgres was asked. */
+  begun: Begun;
+}
+
+/** When Postgres was asked. */
+export interface Begun {
+  /** On the clock of `performance`. */
+  at: number;
+  /** Requests of all clients that came before. */
+  requests: number;
 }
 
 export type Known = Pick<Remembered, 'client' | 'subject' | 'window' | 'queue' | 'condition'>;
 
 interface Remembered extends Seen {
-  /** The catalog is still the same. */
-  condition: Condition;
+  /** The catalog is still the same. Null if the log takes no conditions. */
+  condition: Condition | null;
   /** On the clock of `performance`. */
   until: number;
   /** Requests that were admitted by it. */
@@ -53,16 +63,20 @@ interface Remembered extends Seen {
 export interface RememberedClients {
   /** Admits and counts a request of a key. Returns null if Postgres must decide. */
   admit(sha256: string): Known | null;
-  /** Call it before Postgres is asked. Returns how many requests came before. */
-  begin(): number;
+  /** Call it before Postgres is asked. */
+  begin(): Begun;
   remember(sha256: string, seen: Seen): void;
   forget(sha256: string): void;
   /** Returns how many requests of a key Postgres has not counted, and forgets them. */
   takeUncounted(sha256: string): number;
 }
 
-/** `count` counts requests of a key, before Postgres is asked again. */
+/**
+ * `count` counts requests of a key, before Postgres is asked again. `takesConditions` says whether
+ * the log does.
+ */
 export function createRememberedClients(
+  takesConditions: boolean,
   count: (sha256: string, subject: string, requests: number) => void,
 ): RememberedClients {
   const clients = new Map<string, Remembered>();
@@ -90,7 +104,7 @@ export function createRememberedClients(
       flushIsDue = true;
       uncounted.set(sha256, { subject, requests: (uncounted.get(sha256)?.requests ?? 0) + 1 });
       known.admitted++;
-      const since = requests++ - known.begun;
+      const since = requests++ - known.begun.requests;
       return {
         client,
         subject,
@@ -106,15 +120,17 @@ export function createRememberedClients(
         },
       };
     },
-    begin: () => requests++,
+    begin: () => ({ at: performance.now(), requests: requests++ }),
     remember(sha256, seen) {
-      const until = performance.now() + Math.min(REMEMBERED_MS, seen.secondsLeft * 1_000);
+      const until = seen.begun.at + Math.min(REMEMBERED_MS, seen.secondsLeft * 1_000);
       const before = clients.get(sha256);
       // Requests that shared a statement saw the same queue: none of them is in it.
       const begun = before?.queue === seen.queue ? before.begun : seen.begun;
       const [oldest] = clients.keys();
       if (clients.size >= CLIENTS && oldest !== undefined) clients.delete(oldest);
-      const condition = { value: seen.queue.version, read: versionOfCatalog };
+      const condition = takesConditions
+        ? { value: seen.queue.version, read: versionOfCatalog }
+        : null;
       clients.set(sha256, {
         ...seen,
         condition,

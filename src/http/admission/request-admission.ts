@@ -54,10 +54,9 @@ export type CountedRequest = Identity & {
   queue: QueueView | null;
   unshown: bigint | null;
   keyRow: KeptRow | null;
-  /**
-   * What the append of the request must find, if the process admitted it by what it remembers. Then
-   * `keyRow` is null, although there may be a row. Null if Postgres admitted it.
-   */
+  /** `memory` is what the process remembers. It knows no row of a key: `keyRow` is null. */
+  admittedBy: 'postgres' | 'memory';
+  /** What its append must find. Null if Postgres admitted it, or if the log takes no conditions. */
   condition: Condition | null;
 };
 
@@ -109,7 +108,8 @@ const NOTHING: Asked = {
 export function createRequestAdmission(sql: Sql, perKey: number, views: Views): RequestAdmission {
   const usedUp = createUsedUpWindows<CountedRequest>();
   const findOne = createBatcher((visitors: Visitor[]) => findAndCount(sql, views, visitors));
-  const remembered = createRememberedClients((key, subject, weight) => {
+  const takesConditions = views.store.appendWith !== undefined;
+  const remembered = createRememberedClients(takesConditions, (key, subject, weight) => {
     const visitor = { key, session: null, byAddress: subject, weight, ...NOTHING };
     findOne(visitor).catch(() => undefined);
   });
@@ -123,7 +123,9 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       const key = credential?.kind === 'key' ? credential.sha256 : null;
       const session = credential?.kind === 'session' ? credential.sha256 : null;
       if (key !== null && asked.again) remembered.forget(key);
-      const known = key !== null && asked.withQueue ? remembered.admit(key) : null;
+      // Only an append that takes conditions also finds the row of the key.
+      const mayRemember = asked.withQueue && (takesConditions || asked.idempotencyKey === null);
+      const known = key !== null && mayRemember ? remembered.admit(key) : null;
       if (known) return admittedBy(known, perKey);
       const weight = (asked.again ? 0 : 1) + (key === null ? 0 : remembered.takeUncounted(key));
       const begun = asked.withQueue ? remembered.begin() : null;
@@ -148,7 +150,8 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       const keyRow = row.key_row;
       const answer = {
         ...identity,
-        ...{ counted, window, queue: view, unshown, keyRow, condition: null },
+        ...{ counted, window, queue: view, unshown, keyRow },
+        ...{ admittedBy: 'postgres' as const, condition: null },
       };
       if (window.remaining < 0)
         usedUp.add(
@@ -157,7 +160,7 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
           secondsLeft,
         );
       // A request that shares the statement gets the view too, but did not begin before it.
-      else if (client && key !== null && view && begun !== null && views.store.appendWith)
+      else if (client && key !== null && view && begun !== null)
         remembered.remember(key, {
           client,
           subject: row.subject,
@@ -193,6 +196,7 @@ function admittedBy(
     queue,
     unshown: null,
     keyRow: null,
+    admittedBy: 'memory',
     condition,
   };
 }

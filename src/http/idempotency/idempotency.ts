@@ -188,7 +188,7 @@ async function runInOneAppend<Reserved extends object, Body>(
     const through = { ...commands, store: withAppend(store, append) };
     return await run({ reserved, repeated: false, commands: through, cause: causeOf(request) });
   } catch (error) {
-    if (request.condition !== null) throw error;
+    if (request.admittedBy === 'memory') throw error;
     if (isTaken(error) || isStored(toProblem(error, '').status)) return null;
     throw error;
   }
