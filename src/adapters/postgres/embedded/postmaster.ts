@@ -34,6 +34,8 @@ const SETTINGS: Record<string, string> = {
   // Nothing copies this server's log of writes, so a new index need not be in it.
   wal_level: 'minimal',
   max_wal_senders: '0',
+  // Most reads are of pages that the system has in memory. Each would wake another process.
+  io_method: 'sync',
   // The queries are short, and some packages lack the compiler's library.
   jit: 'off',
   autovacuum_naptime: '15s',
