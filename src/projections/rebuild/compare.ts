@@ -6,6 +6,7 @@ import type { Difference, Projection } from '../projection.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
 import { leavingAfter } from '../retention/removed-transfers.ts';
 import type { Shadow } from './shadow.ts';
+import { stopVacuum } from './take-over.ts';
 
 const DIFFERENCES_SHOWN = 20;
 
@@ -18,6 +19,9 @@ export function compare(
   { projection, schema, checkpoint }: Shadow,
 ): Promise<Difference[] | null> {
   return sql.begin('isolation level repeatable read', async (tx) => {
+    // Autovacuum ends a second after this asks for its lock. So the take-over, which is soon, need not
+    // wait for it.
+    await stopVacuum(tx, projection);
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
     // Tables of another version have other columns, so a comparison is impossible.

@@ -36,7 +36,7 @@ import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../consumer.ts';
 import { compare } from './compare.ts';
 import { type Comparison, type RebuildProgress, type Shadow, withShadow } from './shadow.ts';
-import { stopVacuum, takeOver } from './take-over.ts';
+import { takeOver } from './take-over.ts';
 
 /** Each is sorted by two processes of Postgres at most, and written by one. */
 const INDEXES_AT_ONCE = 2;
@@ -55,8 +55,6 @@ export function rebuildProjection(
     const [differences] = await Promise.all([
       compare(deps, shadow),
       prepareForQueries(deps.sql, shadow),
-      // Autovacuum ends a second after this asks for its lock, so the take-over need not wait.
-      deps.sql.begin((tx) => stopVacuum(tx, shadow.projection)),
     ]);
     await shadow.foldToEnd();
     while (!(await takeOver(deps, shadow))) await shadow.foldToEnd();
