@@ -21,7 +21,7 @@ export function createSeenRevisions(): SeenRevisions {
   return {
     note(stream, revision) {
       const known = streams.get(stream);
-      if (known && known.revision > revision) return;
+      if (known && known.revision >= revision) return;
       // The last one to change is forgotten last.
       streams.delete(stream);
       streams.set(stream, { revision, at: performance.now() });
