@@ -6,22 +6,21 @@ import type { Difference, Projection } from '../projection.ts';
 import { LIVE_SCHEMA } from '../read-models.ts';
 import { leavingAfter } from '../retention/removed-transfers.ts';
 import type { Shadow } from './shadow.ts';
-import { stopVacuum } from './take-over.ts';
 
 const DIFFERENCES_SHOWN = 20;
 
 /**
  * Compares the live tables with the shadow tables, as of the last position that both have reached.
- * Either may be ahead of the other. Returns null if the live tables are of another version.
+ * Either may be ahead of the other. `before` runs first, in the same transaction. Returns null if
+ * the live tables are of another version.
  */
 export function compare(
   { sql, store }: ConsumerDeps,
   { projection, schema, checkpoint }: Shadow,
+  before: (tx: Transaction) => Promise<void> = async () => undefined,
 ): Promise<Difference[] | null> {
   return sql.begin('isolation level repeatable read', async (tx) => {
-    // Autovacuum ends a second after this asks for its lock. So the take-over, which is soon, need not
-    // wait for it.
-    await stopVacuum(tx, projection);
+    await before(tx);
     const live = await loadCheckpoint(tx, 'read.checkpoints', projection.name);
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
     // Tables of another version have other columns, so a comparison is impossible.

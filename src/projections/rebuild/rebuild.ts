@@ -36,7 +36,7 @@ import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../consumer.ts';
 import { compare } from './compare.ts';
 import { type Comparison, type RebuildProgress, type Shadow, withShadow } from './shadow.ts';
-import { takeOver } from './take-over.ts';
+import { stopVacuum, takeOver } from './take-over.ts';
 
 /** Each is sorted by two processes of Postgres at most, and written by one. */
 const INDEXES_AT_ONCE = 2;
@@ -53,7 +53,9 @@ export function rebuildProjection(
 ): Promise<Comparison> {
   return withShadow(deps, name, onProgress, async (shadow) => {
     const [differences] = await Promise.all([
-      compare(deps, shadow),
+      // Autovacuum ends a second after this asks for its lock, and does not begin again before the
+      // comparison ends. So the take-over need not wait.
+      compare(deps, shadow, (tx) => stopVacuum(tx, shadow.projection)),
       prepareForQueries(deps.sql, shadow),
     ]);
     await shadow.foldToEnd();
