@@ -126,7 +126,7 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
       // Only an append that takes conditions also finds the row of the key.
       const mayRemember = asked.withQueue && (takesConditions || asked.idempotencyKey === null);
       const known = key !== null && mayRemember ? remembered.admit(key) : null;
-      if (known) return admittedBy(known, perKey);
+      if (known) return admittedFromMemory(known, perKey);
       const weight = (asked.again ? 0 : 1) + (key === null ? 0 : remembered.takeUncounted(key));
       const begun = asked.withQueue ? remembered.begin() : null;
       const { view, unshown, ...row } = await findOne({
@@ -184,7 +184,7 @@ export function createRequestAdmission(sql: Sql, perKey: number, views: Views): 
 }
 
 /** Returns a request that the process admits by what it remembers. */
-function admittedBy(
+function admittedFromMemory(
   { client, subject, window, queue, condition }: Known,
   limit: number,
 ): CountedRequest {
