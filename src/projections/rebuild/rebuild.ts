@@ -24,8 +24,8 @@
  * - The live tables have another version, so other columns. A rebuild then compares nothing, and a
  *   verification fails.
  *
- * shadow.ts makes and drops the shadow tables, catch-up.ts fills them, compare.ts compares them, and
- * take-over.ts switches over.
+ * shadow.ts makes and drops the shadow tables, fold-to-end.ts fills them, compare.ts compares them,
+ * and take-over.ts switches over.
  *
  * It relies on an advisory lock for each projection (one rebuild or verification at a time), and on
  * `Projection.apply`, which ignores events that it has folded before.
