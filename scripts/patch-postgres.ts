@@ -4,7 +4,8 @@
  * statements of a dead transaction may run on another connection. docs/architecture.md has more.
  *
  * Also lets a pool use the connection that was used last (as shipped, it uses all in turn), opens
- * few connections for a burst of short queries, and lets V8 free the memory of ended queries early.
+ * few connections for a burst of short queries, lets V8 free the memory of ended queries early, and
+ * takes a long parameter in parts.
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
@@ -121,6 +122,14 @@ const CONNECTION: Edit[] = [
     }
     query ? answerTimer.start() : answerTimer.cancel()
   }
+`,
+  ],
+  // A parameter may come in parts, so that no long string is made of them.
+  [
+    '      b.inc(4).str(x).i32(b.i - prev - 4, prev)\n',
+    `      b.inc(4)
+      Array.isArray(x) ? x.forEach(b.str) : b.str(x)
+      b.i32(b.i - prev - 4, prev)
 `,
   ],
   // A socket that still connects when its pool ends would connect, and stay.
@@ -332,7 +341,7 @@ const INDEX: Edit[] = [
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
   // Raise this number with every change of this file, also in connect.ts: it refuses an older
   // repair.
-  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 5,\n  toPascal,\n'],
+  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 6,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
   // The loss of a held connection rejects its queue and its holder.

@@ -1,3 +1,5 @@
+import { joinTexts, Parts } from './long-texts.ts';
+
 /** Maps one-dimensional arrays in the notation of Postgres: `{1,NULL,"a \"quoted\" one"}`. */
 function arrayType<T>(oid: number, parseItem: (text: string) => T) {
   return {
@@ -6,10 +8,15 @@ function arrayType<T>(oid: number, parseItem: (text: string) => T) {
     // If a statement's plan is no longer valid, the driver sends the statement again, with the
     // parameters that it serialized the first time.
     serialize: (items: unknown) =>
-      typeof items === 'string' ? items : `{${(items as unknown[]).map(serializeItem).join(',')}}`,
+      typeof items === 'string' || items instanceof Parts ? items : serialize(items as unknown[]),
     parse: (text: string): unknown =>
       parseItems(text).map((item) => (item === null ? null : parseItem(item))),
   };
+}
+
+function serialize(items: unknown[]): string | Parts {
+  const joined = joinTexts(items.map(serializeItem), ',');
+  return joined instanceof Parts ? Parts.of('{', ...joined, '}') : `{${joined}}`;
 }
 
 function serializeItem(item: unknown): string {

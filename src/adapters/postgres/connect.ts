@@ -1,17 +1,19 @@
 import postgres from 'postgres';
 import { ARRAY_TYPES } from './array-types.ts';
 import { DatabaseUrlError, HOW_TO_WRITE, readDatabaseUrl } from './database-url.ts';
+import { Parts } from './long-texts.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
-const REPAIR = 5;
+const REPAIR = 6;
 if (!('lostConnections' in postgres && postgres.lostConnections === REPAIR))
   throw new Error(
     'The driver `postgres` in node_modules lacks the changes that Waybill needs. ' +
       'Run `bin/node scripts/set-up.ts`: it applies them, or says why it cannot.',
   );
 
-type Types = { bigint: bigint; timestamptz: string } & Record<keyof typeof ARRAY_TYPES, unknown>;
+type Types = { bigint: bigint; timestamptz: string } & Record<'text', unknown> &
+  Record<keyof typeof ARRAY_TYPES, unknown>;
 
 /** A pool of connections, with `begin` for transactions. */
 export type Sql = postgres.Sql<Types>;
@@ -59,6 +61,13 @@ const timestamptz = {
   parse: (text: string) => new Date(text).toISOString(),
 };
 
+const text = {
+  to: 25,
+  from: [],
+  serialize: (value: unknown) => (value instanceof Parts ? value : String(value)),
+  parse: (value: string): unknown => value,
+};
+
 /**
  * Opens a pool. The first query opens the first connection. Throws DatabaseUrlError if the URL
  * cannot be read, or says about TLS what has no meaning.
@@ -97,7 +106,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       keep_alive: 5,
       ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
       fetch_types: false,
-      types: { bigint: postgres.BigInt, timestamptz, ...ARRAY_TYPES },
+      types: { bigint: postgres.BigInt, timestamptz, text, ...ARRAY_TYPES },
       connection: {
         application_name: applicationName,
         TimeZone: 'UTC',

@@ -1,4 +1,5 @@
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
+import { lines } from '../../adapters/postgres/long-texts.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import type { Folded } from '../fold.ts';
 import { type BatchChange, batchChanges, countChanges, type StateChange } from './counts.ts';
@@ -67,7 +68,7 @@ function rowWrites(
   if (rows.length === 0) return sql``;
   const facts = rows.map(({ state }) => state.facts);
   // One line for each state: an array of texts would need an escape for every quote of a document.
-  const states = rows.map(({ state }) => JSON.stringify(state)).join('\n');
+  const states = rows.map(({ state }) => JSON.stringify(state));
   return sql`
     , ${sql(name)} as (
       insert into ${sql(schema)}.transfers as t
@@ -83,7 +84,7 @@ function rowWrites(
             ${facts.map(({ destination }) => destination)}::text[],
             ${rows.map(({ revision }) => revision)}::integer[],
             ${rows.map(({ position }) => String(position))}::bigint[]),
-          string_to_table(${states}, E'\n')
+          string_to_table(${lines(sql, states)}, E'\n')
         ) as c(transfer_id, account_id, status, created_at, destination, revision, position, state)
       ${onConflict}
     )`;

@@ -6,6 +6,7 @@ import type { StoredEvent } from '../../../domain/events/event.ts';
 import { HASH_BYTES } from '../../../domain/proof/hash.ts';
 import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
+import { decodeBytea, decodeText, splitText } from '../../postgres/long-texts.ts';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { type EventPlace, SEPARATOR, type StoredRow, toAnyEvent, withContent } from './rows.ts';
 
@@ -16,21 +17,23 @@ const OF_THE_LOG = 'log-';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
 const ESCAPED = /["\\\x01-\x1d\x1f]/;
 
-/** Each column as a text; null without an event. */
-interface Columns {
-  head: bigint;
-  position: string | null;
-  stream: string;
-  revision: string;
-  id: string;
-  type: string;
-  schema_version: string;
-  /** `data` and `metadata` have no texts for the events that leave them out; null without any. */
-  data: string | null;
-  metadata: string | null;
-  /** The hashes of the leaves, if they are read. */
-  leaves: Uint8Array | null;
-}
+/** The columns of the one row, as Postgres sends them; null without an event. */
+const COLUMNS = [
+  'head',
+  'position',
+  'stream',
+  'revision',
+  'id',
+  'type',
+  'schema_version',
+  // These two have no texts for the events that leave them out, and are null without any.
+  'data',
+  'metadata',
+  // The hashes of the leaves, if they are read.
+  'leaves',
+] as const;
+
+type Columns = Record<(typeof COLUMNS)[number], Buffer | null>;
 
 /**
  * A statement looks through this many positions at most, about a tenth of a second. A subscription
@@ -90,7 +93,7 @@ async function readRange(
      where position > ${from} and position <= least(h.position, ${to})
        and stream ^@ any(${names}::text[])
      order by position limit ${limit}`;
-  const [row] = await sql<[Columns]>`
+  const [row] = await sql`
     select h.position as head, e.*
       from log.head h
      cross join lateral (
@@ -101,14 +104,16 @@ async function readRange(
               string_agg(type, ${SEPARATOR}) as type,
               string_agg(schema_version::text, ${SEPARATOR}) as schema_version,
               ${only === 'leaves' ? leafColumns(sql, prefix) : contentColumns(sql, prefix, only)}
-         from (${events}) found) e`;
-  if (only === 'leaves' && hasEscapes(row))
+         from (${events}) found) e`.raw();
+  const columns = columnsOf(row as (Buffer | null)[]);
+  if (only === 'leaves' && hasEscapes(columns))
     return readRange(sql, prefix, { ...wanted, only: undefined }, to);
-  const found = await eventsIn(row);
+  const found = await eventsIn(columns);
   if (found.length === limit)
     return { events: found, position: (found.at(-1) as StoredEvent).position, caughtUp: false };
-  if (row.head > to) return { events: found, position: to, caughtUp: false };
-  return { events: found, position: row.head, caughtUp: true };
+  const head = BigInt(String(columns.head));
+  if (head > to) return { events: found, position: to, caughtUp: false };
+  return { events: found, position: head, caughtUp: true };
 
   async function eventsIn(columns: Columns): Promise<StoredEvent[]> {
     try {
@@ -151,9 +156,15 @@ function leafColumns(sql: Sql, prefix: string) {
       '","type":"' || type || '"}', 'UTF8')), ''::bytea) as leaves`;
 }
 
+function columnsOf(row: (Buffer | null)[]): Columns {
+  return Object.fromEntries(COLUMNS.map((name, i) => [name, row[i]])) as Columns;
+}
+
 /** Returns whether JSON writes any name with a backslash. `leafColumns` cannot. */
 function hasEscapes({ stream, id, type }: Columns): boolean {
-  return ESCAPED.test(stream) || ESCAPED.test(id) || ESCAPED.test(type);
+  return [stream, id, type].some(
+    (column) => column && decodeText(column, SEPARATOR).some((text) => ESCAPED.test(text)),
+  );
 }
 
 function eventsOf(
@@ -162,7 +173,7 @@ function eventsOf(
   only: SubscribeOptions['only'],
 ): StoredEvent[] {
   if (row.position === null) return [];
-  const split = (column: string) => column.split(SEPARATOR);
+  const split = (column: Buffer | null) => (column ? splitText(column, SEPARATOR) : []);
   const streams = split(row.stream).map((stream) => stream.slice(prefixLength));
   const revisions = split(row.revision);
   const ids = split(row.id);
@@ -170,7 +181,7 @@ function eventsOf(
   const versions = split(row.schema_version);
   const datas = textsOf(row.data, only === 'leaves');
   const metadatas = textsOf(row.metadata, only !== undefined);
-  const { leaves } = row;
+  const leaves = row.leaves && decodeBytea(row.leaves);
   const places = split(row.position);
   for (const column of [streams, ids, types, datas, metadatas])
     if (column.length !== places.length)
@@ -192,8 +203,8 @@ function eventsOf(
   });
 
   /** Returns a text for each event; null for those that leave it out. */
-  function textsOf(column: string | null, ofTheLogOnly: boolean): (string | null)[] {
-    const texts = column === null ? [] : split(column);
+  function textsOf(column: Buffer | null, ofTheLogOnly: boolean): (string | null)[] {
+    const texts = split(column);
     if (!ofTheLogOnly) return texts;
     const found = texts.values();
     const all = streams.map((stream) =>
