@@ -62,8 +62,8 @@ export interface Projection {
   ): Promise<Writes | null>;
   /**
    * Creates a function for a rebuild, which calls it with one batch after the other. It folds a
-   * batch while the one before is written, and returns what writes it; null if the batch needs
-   * `apply`, which must end before the next call.
+   * batch while at most the two before are not written yet, and returns what writes it; null if the
+   * batch needs `apply`, which must end before the next call.
    */
   createFill?(sql: Sql, schema: string): Fill;
   /**

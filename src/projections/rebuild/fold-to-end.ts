@@ -1,9 +1,9 @@
 /*
  * Brings the tables of a rebuild to the end of the log.
  *
- * Three steps overlap: Postgres reads the next batch and writes the one before, while the service
- * folds. So both cores of a small machine are busy. A projection without `createFill` folds and
- * writes each batch in one transaction.
+ * Three steps overlap: Postgres reads the next batch and writes one before, while the service folds.
+ * One more folded batch may wait for its write. So both cores of a small machine are busy. A
+ * projection without `createFill` folds and writes each batch in one transaction.
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -50,7 +50,8 @@ export async function foldToEnd(
   });
   // A fill relies on an empty table.
   const fill = start === null && !within ? projection.createFill?.(sql, schema) : undefined;
-  let writing: Promise<unknown> = Promise.resolve();
+  let before: Promise<void> = Promise.resolve();
+  let writing = before;
   try {
     for await (const { events: given, position, caughtUp } of readAhead(batches)) {
       if (position > from) {
@@ -58,7 +59,7 @@ export async function foldToEnd(
         const stored = given.filter((event) => event.position > from);
         const events = projection.asStored ? stored : stored.map(upcast);
         const writes = (await fill?.(events, removed)) ?? null;
-        await writing;
+        await before;
         const last = stored.at(-1) ?? null;
         const { version } = projection;
         const move = { table, name: checkpoint, version, from, to: position, last } as const;
@@ -67,10 +68,14 @@ export async function foldToEnd(
           await projection.apply(tx, schema, events, removed);
         };
         if (writes) {
-          writing = moveCheckpointWith(sql, move, writes);
+          before = writing;
+          writing = before.then(() => moveCheckpointWith(sql, move, writes));
           // It can fail before anything awaits it, which would crash the process.
           writing.catch(() => undefined);
-        } else await (within ? apply(within) : sql.begin(apply));
+        } else {
+          await writing;
+          await (within ? apply(within) : sql.begin(apply));
+        }
         from = position;
         read(events.length, from);
       }

@@ -117,15 +117,22 @@ export const transfersProjection: Projection = {
   },
 
   createFill(sql, schema) {
-    // The rows of the batch before, which may not be in the table yet.
-    let before = new Map<string, Folded<TransferState>>();
+    type Rows = [stream: string, row: Folded<TransferState>][];
+    // The rows of the two batches before, which may not be in the table yet.
+    let older: Rows = [];
+    let newer: Rows = [];
     return async (events, removed) => {
-      const known = before;
-      before = new Map();
-      if (!events.every(isOfTransfer)) return null;
+      const known = new Map([...older, ...newer]);
+      [older, newer] = [newer, []];
+      if (!events.every(isOfTransfer)) {
+        older = [];
+        return null;
+      }
       const changed = await foldOnto(sql, schema, events, known, removed);
-      for (const row of [...changed.inserted, ...changed.updated])
-        before.set(streamName('transfer', row.state.facts.transfer_id), row);
+      newer = [...changed.inserted, ...changed.updated].map((row) => [
+        streamName('transfer', row.state.facts.transfer_id),
+        row,
+      ]);
       return (statement) => writes(statement, schema, changed);
     };
   },

@@ -7,7 +7,11 @@ import { admitTransfer, cancelTransfer } from '../../../src/commands/transfers.t
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { findTransfer } from '../../../src/processes/live/queries.ts';
-import { loadCheckpoint, verifyCheckpoint } from '../../../src/projections/checkpoint.ts';
+import {
+  loadCheckpoint,
+  verifyCheckpoint,
+  type Writes,
+} from '../../../src/projections/checkpoint.ts';
 import { lockOf } from '../../../src/projections/consumer.ts';
 import {
   PROJECTIONS,
@@ -16,6 +20,7 @@ import {
 } from '../../../src/projections/read-models.ts';
 import { rebuildProjection, verifyProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import type { RebuildProgress } from '../../../src/projections/rebuild/shadow.ts';
+import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
 import { catchUpIfIdle, runConsumer } from '../../../src/projections/run-consumer.ts';
 import type { TransferFilter } from '../../../src/projections/transfers/filter.ts';
 import { eachTransfer, listTransfers } from '../../../src/projections/transfers/queries.ts';
@@ -105,6 +110,31 @@ describeWithPostgres('rebuilding a projection', () => {
       expect((await rebuildProjection(repeating, name, quietly)).differences).toEqual([]);
       expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
     }
+  });
+
+  it('folds a batch of transfers while the two before are not written', async () => {
+    const { sql, store } = installation;
+    const { createFill, create: createTables } = PROJECTIONS.transfers;
+    await sql.begin(async (tx) => {
+      await tx`create schema filled`;
+      await createTables(tx, 'filled');
+    });
+    const [created, cancelled] = await store.read(`transfer-${ids[0]}`);
+    const others = await store.read(`transfer-${ids[1]}`);
+    const fill = createFill!(sql, 'filled');
+    const written: (Writes | null)[] = [];
+    for (const batch of [[created!], others, [cancelled!]])
+      written.push(await fill(batch, createRemovedLeaves(store, null)));
+    for (const writes of written)
+      await sql`with moved as (select) ${writes!(sql)} select from moved`;
+    expect(
+      await sql`select transfer_id, status, revision from filled.transfers order by transfer_id`,
+    ).toEqual(
+      [ids[0], ids[1]]
+        .toSorted()
+        .map((transfer_id) => ({ transfer_id, status: 'cancelled', revision: 1 })),
+    );
+    await sql`drop schema filled cascade`;
   });
 
   it('reports its progress', async () => {
