@@ -124,14 +124,6 @@ const CONNECTION: Edit[] = [
   }
 `,
   ],
-  // A parameter may come in parts, so that no long string is made of them.
-  [
-    '      b.inc(4).str(x).i32(b.i - prev - 4, prev)\n',
-    `      b.inc(4)
-      Array.isArray(x) ? x.forEach(b.str) : b.str(x)
-      b.i32(b.i - prev - 4, prev)
-`,
-  ],
   // A socket that still connects when its pool ends would connect, and stay.
   [
     "      socket.readyState === 'open' && socket.end(b().X().end())\n",
@@ -215,6 +207,20 @@ const CONNECTION: Edit[] = [
       errorResponse = err
     } else {
       errored(err)
+    }
+`,
+  ],
+];
+
+const BYTES: Edit[] = [
+  // A text may come in parts, so that no long string is made of them.
+  [
+    '  str(x) {\n',
+    `  str(x) {
+    if (Array.isArray(x)) {
+      fit(x.reduce((length, part) => length + Buffer.byteLength(part), 0))
+      x.forEach(b.str)
+      return b
     }
 `,
   ],
@@ -451,6 +457,7 @@ export function patchPostgres(root: string): void {
     );
   // The entry comes last: it has the mark by which connect.ts recognizes a complete repair.
   replaceIn(join(folder, 'src', 'connection.js'), CONNECTION);
+  replaceIn(join(folder, 'src', 'bytes.js'), BYTES);
   replaceIn(join(folder, 'src', 'query.js'), QUERY);
   replaceIn(join(folder, 'src', 'queue.js'), QUEUE);
   replaceIn(join(folder, 'src', 'index.js'), INDEX);
