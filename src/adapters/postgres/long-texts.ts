@@ -8,6 +8,7 @@ import type { Fragment, Queryable } from './connect.ts';
 
 /** Length of a part, in characters or bytes. A character takes up to two bytes in V8. */
 const PART = 60_000;
+/** The OID of the type text. */
 const TEXT = 25;
 
 /** A long text. The driver sends its parts one after the other. */
