@@ -4,28 +4,12 @@
  * V8 allocates each string of more than 128 KiB on its own, which takes two to three milliseconds
  * on some virtual machines. So no such string is made: a text leaves and arrives in parts.
  */
-import type { Fragment, Queryable } from './connect.ts';
 
 /** Length of a part, in characters or bytes. A character takes up to two bytes in V8. */
 const PART = 60_000;
-/** The OID of the type text. */
-const TEXT = 25;
 
 /** A long text. The driver sends its parts one after the other. */
 export class Parts extends Array<string> {}
-
-/** Returns a parameter with a line for each text. The texts have no line breaks. */
-export function lines(sql: Queryable, texts: string[]): Fragment {
-  return sql`${sql.typed(joinTexts(texts, '\n'), TEXT)}::text`;
-}
-
-/**
- * Returns an expression for an array of JSON texts without line breaks. As an array, each text
- * would need an escape for every quote, which Postgres would have to remove again.
- */
-export function jsonArray(sql: Queryable, documents: string[]): Fragment {
-  return sql`string_to_array(${lines(sql, documents)}, E'\n')`;
-}
 
 /** Returns the texts with separators between them, in parts if that is a long text. */
 export function joinTexts(texts: string[], separator: string): string | Parts {

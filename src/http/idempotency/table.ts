@@ -3,7 +3,7 @@
  */
 import type { Beside } from '../../adapters/event-store/port.ts';
 import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import { jsonArray } from '../../adapters/postgres/long-texts.ts';
+import { jsonArray } from '../../adapters/postgres/json-array.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import { IDEMPOTENCY_HOURS } from '../../domain/idempotency.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';

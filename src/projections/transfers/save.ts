@@ -1,5 +1,5 @@
 import type { Fragment, Queryable, Transaction } from '../../adapters/postgres/connect.ts';
-import { lines } from '../../adapters/postgres/long-texts.ts';
+import { lines } from '../../adapters/postgres/json-array.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import type { Folded } from '../fold.ts';
 import { type BatchChange, batchChanges, countChanges, type StateChange } from './counts.ts';

@@ -1,12 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  decodeBytea,
-  decodeText,
-  jsonArray,
-  lines,
-  splitText,
-} from '../../../src/adapters/postgres/long-texts.ts';
+import { jsonArray, lines } from '../../../src/adapters/postgres/json-array.ts';
+import { decodeBytea, decodeText, splitText } from '../../../src/adapters/postgres/long-texts.ts';
 import {
   createTestDatabase,
   describeWithPostgres,

@@ -25,7 +25,7 @@ import { createBatcher, type Left } from '../../../concurrency/batcher.ts';
 import { canonicalJson } from '../../../domain/events/canonical-json.ts';
 import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
-import { jsonArray } from '../../postgres/long-texts.ts';
+import { jsonArray } from '../../postgres/json-array.ts';
 import {
   type AppendOptions,
   type AppendResult,

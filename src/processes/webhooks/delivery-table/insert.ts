@@ -11,7 +11,7 @@
  * (`moveCheckpointWith`). A statement of its own begins with `with moved as (select)`.
  */
 import type { Fragment, Queryable, Transaction } from '../../../adapters/postgres/connect.ts';
-import { jsonArray } from '../../../adapters/postgres/long-texts.ts';
+import { jsonArray } from '../../../adapters/postgres/json-array.ts';
 import { newIds } from '../../../domain/ids.ts';
 import { type Attempt, columnsOf, LEASE } from './claim.ts';
 import { announceDeliveries, pendingAgain, toSend } from './pending.ts';
