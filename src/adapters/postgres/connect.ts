@@ -12,8 +12,10 @@ if (!('lostConnections' in postgres && postgres.lostConnections === REPAIR))
       'Run `bin/node scripts/set-up.ts`: it applies them, or says why it cannot.',
   );
 
-type Types = { bigint: bigint; timestamptz: string } & Record<'text', unknown> &
-  Record<keyof typeof ARRAY_TYPES, unknown>;
+type Types = { bigint: bigint; timestamptz: string; text: string | Parts } & Record<
+  keyof typeof ARRAY_TYPES,
+  unknown
+>;
 
 /** A pool of connections, with `begin` for transactions. */
 export type Sql = postgres.Sql<Types>;
@@ -65,7 +67,7 @@ const text = {
   to: 25,
   from: [],
   serialize: (value: unknown) => (value instanceof Parts ? value : String(value)),
-  parse: (value: string): unknown => value,
+  parse: (value: string): string | Parts => value,
 };
 
 /**

@@ -1,12 +1,9 @@
 import type { Fragment, Queryable } from './connect.ts';
 import { joinTexts } from './long-texts.ts';
 
-/** The OID of the type text. */
-const TEXT = 25;
-
 /** Returns a parameter with a line for each text. The texts have no line breaks. */
 export function lines(sql: Queryable, texts: string[]): Fragment {
-  return sql`${sql.typed(joinTexts(texts, '\n'), TEXT)}::text`;
+  return sql`${sql.typed.text(joinTexts(texts, '\n'))}::text`;
 }
 
 /**

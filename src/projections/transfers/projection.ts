@@ -122,13 +122,13 @@ export const transfersProjection: Projection = {
     let older: Rows = [];
     let newer: Rows = [];
     return async (events, removed) => {
-      const known = new Map([...older, ...newer]);
-      [older, newer] = [newer, []];
       if (!events.every(isOfTransfer)) {
-        older = [];
+        older = newer = [];
         return null;
       }
+      const known = new Map([...older, ...newer]);
       const changed = await foldOnto(sql, schema, events, known, removed);
+      older = newer;
       newer = [...changed.inserted, ...changed.updated].map((row) => [
         streamName('transfer', row.state.facts.transfer_id),
         row,

@@ -17,7 +17,7 @@ const OF_THE_LOG = 'log-';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
 const ESCAPED = /["\\\x01-\x1d\x1f]/;
 
-/** The columns of the one row, as Postgres sends them; null without an event. */
+/** The columns of the one row, in their order; null without an event. */
 const COLUMNS = [
   'head',
   'position',
