@@ -16,9 +16,9 @@ import { createRemovedLeaves } from '../retention/removed-leaves.ts';
 
 /**
  * Larger than the batch of a live consumer. A batch then holds more events of one transfer, so a
- * rebuild writes its row less often.
+ * rebuild writes its row less often. A still larger one costs the garbage collector more than that.
  */
-const BATCH = 5_000;
+const BATCH = 2_000;
 /** How long the take-over may block the live consumer while it reads the last events. */
 const TAKE_OVER_WITHIN_MS = 20_000;
 

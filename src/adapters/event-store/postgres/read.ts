@@ -2,6 +2,7 @@
  * Reads batches of the log in Postgres. A batch is one row, with one text for each column: the
  * driver takes longer for a thousand rows than for the parse of their events.
  */
+import { setImmediate } from 'node:timers/promises';
 import type { StoredEvent } from '../../../domain/events/event.ts';
 import { HASH_BYTES } from '../../../domain/proof/hash.ts';
 import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
@@ -42,8 +43,6 @@ type Columns = Record<(typeof COLUMNS)[number], Buffer | null>;
 const LOOKED_THROUGH = 100_000n;
 
 interface Wanted {
-  /** Exclusive. */
-  from: bigint;
   limit: number;
   /** With the prefix. A stream's name starts with one of them. */
   names: string[];
@@ -53,75 +52,126 @@ interface Wanted {
   keepsUnreadable: boolean;
 }
 
-/** Returns the events after a position, and the head of the log in the same snapshot. */
-export async function readAfter(sql: Sql, prefix: string, wanted: Wanted): Promise<EventBatch> {
-  if (wanted.only === 'leaves') return readLeaves(sql, prefix, wanted);
-  return readRange(sql, prefix, wanted, wanted.from + LOOKED_THROUGH);
+/** A batch whose events are not parsed yet. */
+interface Fetched extends Omit<EventBatch, 'events'> {
+  parse(): Promise<StoredEvent[]>;
+}
+
+/**
+ * Returns a function that reads the events after a position (exclusive), and whether the log had
+ * more. While a caller who goes on parses and processes a batch, Postgres makes the next one.
+ */
+export function createReader(
+  sql: Sql,
+  prefix: string,
+  wanted: Wanted,
+): (from: bigint) => Promise<EventBatch> {
+  const fetch = (from: bigint) =>
+    wanted.only === 'leaves'
+      ? fetchLeaves(sql, prefix, wanted, from)
+      : fetchRange(sql, prefix, wanted, from, from + LOOKED_THROUGH);
+  /** The position from which a caller who goes on reads. */
+  let next: bigint | null = null;
+  let ahead: Promise<Fetched> | null = null;
+
+  return async (from) => {
+    const goesOn = from === next;
+    const before = goesOn ? ahead : null;
+    next = ahead = null;
+    let fetched = await before;
+    // The log may have grown since it was fetched.
+    if (!fetched || fetched.caughtUp) fetched = await fetch(from);
+    const { position, caughtUp, parse } = fetched;
+    if (!caughtUp) next = position;
+    // Many callers want one batch only.
+    if (!caughtUp && goesOn) {
+      ahead = fetch(position);
+      // It can fail before anything awaits it, which would crash the process.
+      ahead.catch(() => undefined);
+      await sent();
+    }
+    return { events: await parse(), position, caughtUp };
+  };
+}
+
+/** The driver sends a statement in the next turn of the event loop. */
+async function sent(): Promise<void> {
+  await setImmediate();
+  await setImmediate();
 }
 
 /**
  * Reads two ranges of positions at once: Postgres hashes the leaves, and one connection keeps only
  * one core busy.
  */
-async function readLeaves(sql: Sql, prefix: string, wanted: Wanted): Promise<EventBatch> {
+async function fetchLeaves(
+  sql: Sql,
+  prefix: string,
+  wanted: Wanted,
+  from: bigint,
+): Promise<Fetched> {
   // A range has no more events than positions.
   const half = BigInt(Math.ceil(wanted.limit / 2));
-  const middle = wanted.from + half;
+  const middle = from + half;
   const [first, second] = await Promise.all([
-    readRange(sql, prefix, wanted, middle),
-    readRange(sql, prefix, { ...wanted, from: middle }, middle + half),
+    fetchRange(sql, prefix, wanted, from, middle),
+    fetchRange(sql, prefix, wanted, middle, middle + half),
   ]);
   // The second snapshot may be the older or the newer one.
   if (first.caughtUp) return first;
   return {
-    events: [...first.events, ...second.events],
+    parse: async () => [...(await first.parse()), ...(await second.parse())],
     position: second.position > middle ? second.position : middle,
     caughtUp: second.caughtUp,
   };
 }
 
-/** Returns the events after `from` up to `to` (inclusive), at most `limit`. */
-async function readRange(
+/** Fetches the events after `from` up to `to` (inclusive), at most `limit`. */
+async function fetchRange(
   sql: Sql,
   prefix: string,
-  wanted: Wanted,
+  { limit, names, only, keepsUnreadable }: Wanted,
+  from: bigint,
   to: bigint,
-): Promise<EventBatch> {
-  const { from, limit, names, only } = wanted;
+): Promise<Fetched> {
   const events = sql`
     select position, stream, revision, id, type, schema_version, data, metadata from log.events
      where position > ${from} and position <= least(h.position, ${to})
        and stream ^@ any(${names}::text[])
      order by position limit ${limit}`;
-  const [row] = await sql`
-    select h.position as head, e.*
-      from log.head h
-     cross join lateral (
-       select string_agg(position::text, ${SEPARATOR}) as position,
-              string_agg(stream, ${SEPARATOR}) as stream,
-              string_agg(revision::text, ${SEPARATOR}) as revision,
-              string_agg(id, ${SEPARATOR}) as id,
-              string_agg(type, ${SEPARATOR}) as type,
-              string_agg(schema_version::text, ${SEPARATOR}) as schema_version,
-              ${only === 'leaves' ? leafColumns(sql, prefix) : contentColumns(sql, prefix, only)}
-         from (${events}) found) e`.raw();
-  const columns = columnsOf(row as (Buffer | null)[]);
-  if (only === 'leaves' && hasEscapes(columns))
-    return readRange(sql, prefix, { ...wanted, only: undefined }, to);
-  const found = await eventsIn(columns);
-  if (found.length === limit)
-    return { events: found, position: (found.at(-1) as StoredEvent).position, caughtUp: false };
+  const select = async (only: SubscribeOptions['only']) => {
+    const [row] = await sql`
+      select h.position as head, e.*
+        from log.head h
+       cross join lateral (
+         select string_agg(position::text, ${SEPARATOR}) as position,
+                string_agg(stream, ${SEPARATOR}) as stream,
+                string_agg(revision::text, ${SEPARATOR}) as revision,
+                string_agg(id, ${SEPARATOR}) as id,
+                string_agg(type, ${SEPARATOR}) as type,
+                string_agg(schema_version::text, ${SEPARATOR}) as schema_version,
+                ${only === 'leaves' ? leafColumns(sql, prefix) : contentColumns(sql, prefix, only)}
+           from (${events}) found) e`.raw();
+    return columnsOf(row as (Buffer | null)[]);
+  };
+  let columns = await select(only);
+  const escaped = only === 'leaves' && hasEscapes(columns);
+  if (escaped) columns = await select(undefined);
   const head = BigInt(String(columns.head));
-  if (head > to) return { events: found, position: to, caughtUp: false };
-  return { events: found, position: head, caughtUp: true };
+  const places = columns.position ? splitText(columns.position, SEPARATOR) : [];
+  const end = head > to ? to : head;
+  const isFull = places.length === limit;
+  const position = isFull ? BigInt(places.at(-1) as string) : end;
+  return { parse, position, caughtUp: !isFull && head <= to };
 
-  async function eventsIn(columns: Columns): Promise<StoredEvent[]> {
+  async function parse(): Promise<StoredEvent[]> {
     try {
-      return eventsOf(columns, prefix.length, only);
+      return eventsOf(columns, prefix.length, escaped ? undefined : only);
     } catch (error) {
-      if (!wanted.keepsUnreadable || !(error instanceof LogChanged)) throw error;
+      if (!keepsUnreadable || !(error instanceof LogChanged)) throw error;
       const rows = await sql<StoredRow[]>`
-        select e.* from log.head h cross join lateral (${events}) e order by e.position`;
+        select e.* from log.head h cross join lateral (${events}) e
+         where e.position <= ${position} order by e.position`;
       return rows.map((row) => toAnyEvent(row, prefix));
     }
   }

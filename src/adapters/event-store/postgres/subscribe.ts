@@ -17,7 +17,7 @@ import type { Sql } from '../../postgres/connect.ts';
 import { listen } from '../../postgres/listen.ts';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
 import { type AppendCache, createAppendCache } from './append-cache.ts';
-import { readAfter } from './read.ts';
+import { createReader } from './read.ts';
 import { ignoreUnavailable } from './retry.ts';
 
 const CHANNEL = 'waybill_log';
@@ -73,8 +73,7 @@ export function createSubscriptions(
     const { wakeUp } = cache;
     caches.add(cache);
     signal.addEventListener('abort', wakeUp.wake);
-    const read = (after: bigint) =>
-      readAfter(sql, prefix, { from: after, limit: batchSize, names, only, keepsUnreadable });
+    const read = createReader(sql, prefix, { limit: batchSize, names, only, keepsUnreadable });
     try {
       unlisten ??= listenForAppends();
       while (!signal.aborted) {
