@@ -17,7 +17,7 @@ export interface Pump {
   onRead(): void;
   /** Called after each chunk that the destination has acknowledged. */
   onDelivered(): void;
-  /** Called at an error, while both sides are still open, to save the progress. Never rejects. */
+  /** Called at an error, while the destination is still open, to save the progress. Never rejects. */
   onBroken(): Promise<void>;
 }
 
@@ -25,7 +25,8 @@ export interface Pump {
  * Moves the remaining chunks, several at once on both sides, and hashes them in order. It reads a
  * delivered chunk again only if this process has not hashed it. It compares a chunk that was read
  * before with the sum after it. Throws AttemptError at the first error of a side, with both sides
- * closed. `state` then has the progress of the move.
+ * closed. If the source broke, the destination first takes what was read. `state` then has the
+ * progress of the move.
  */
 export async function pump({
   state,
@@ -132,10 +133,17 @@ export async function pump({
     }
     await Promise.all(underWay);
   } catch (error) {
+    await source.close();
+    // The destination may take longer for what was read than a silent source is waited for.
+    if (isOfSource(error)) await Promise.allSettled(underWay);
     await onBroken();
     // The caller may retry with `state`: chunks under way must not change it after this returns.
-    await Promise.allSettled([source.close(), destination.close()]);
+    await destination.close();
     await Promise.allSettled(underWay);
     throw error;
   }
+}
+
+function isOfSource(error: unknown): boolean {
+  return error instanceof AttemptError && error.failure.phase === 'read';
 }
