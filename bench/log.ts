@@ -17,7 +17,7 @@ import { printTable, ratio } from './support/table.ts';
 
 const CALLERS = [1, 16, 64];
 const PREFIX = 'waybill_';
-/** A rebuild reports its progress every 5,000 events, so a tenth needs more than that. */
+/** A rebuild reports its progress every 2,000 events, so a tenth needs more than that. */
 const LEAST_EVENTS = 100_000;
 
 /**
