@@ -134,7 +134,7 @@ export async function pump({
     await Promise.all(underWay);
   } catch (error) {
     await source.close();
-    // The destination may take longer for what was read than a silent source is waited for.
+    // A slow destination may not have taken all that was read. It need not be read and sent again.
     if (isOfSource(error)) await Promise.allSettled(underWay);
     await onBroken();
     // The caller may retry with `state`: chunks under way must not change it after this returns.
