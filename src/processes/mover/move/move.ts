@@ -162,6 +162,9 @@ async function moveOpened(
   // Sends nothing before the record names what was opened: the clean-up must find it.
   if (resumable && !(await saver.saveNow()))
     throw new LeaseLost('The lease was lost before the first byte');
+  const keepProgress = async () => {
+    if (resumable) await saver.saveNow().catch(() => undefined);
+  };
   let checking: Promise<void> | null = null;
   const check = () => {
     checking ??= checkUnchanged(source, state);
@@ -179,11 +182,13 @@ async function moveOpened(
       move.meter.delivered(deliveredBytes(state));
       saver.saveSoon();
     },
-    async onBroken() {
-      if (resumable) await saver.saveNow().catch(() => undefined);
-    },
+    onBroken: keepProgress,
   });
-  await check();
+  await check().catch(async (error) => {
+    // The next connection need not read again what came after the last save.
+    await keepProgress();
+    throw error;
+  });
   move.signal.throwIfAborted();
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {
