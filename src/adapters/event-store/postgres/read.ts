@@ -166,7 +166,7 @@ async function fetchRange(
 
   async function parse(): Promise<StoredEvent[]> {
     try {
-      return eventsOf(columns, prefix.length, escaped ? undefined : only);
+      return eventsOf(columns, places, prefix.length, escaped ? undefined : only);
     } catch (error) {
       if (!keepsUnreadable || !(error instanceof LogChanged)) throw error;
       const rows = await sql<StoredRow[]>`
@@ -219,10 +219,11 @@ function hasEscapes({ stream, id, type }: Columns): boolean {
 
 function eventsOf(
   row: Columns,
+  places: string[],
   prefixLength: number,
   only: SubscribeOptions['only'],
 ): StoredEvent[] {
-  if (row.position === null) return [];
+  if (places.length === 0) return [];
   const split = (column: Buffer | null) => (column ? splitText(column, SEPARATOR) : []);
   const streams = split(row.stream).map((stream) => stream.slice(prefixLength));
   const revisions = split(row.revision);
@@ -232,7 +233,6 @@ function eventsOf(
   const datas = textsOf(row.data, only === 'leaves');
   const metadatas = textsOf(row.metadata, only !== undefined);
   const leaves = row.leaves && decodeBytea(row.leaves);
-  const places = split(row.position);
   for (const column of [streams, ids, types, datas, metadatas])
     if (column.length !== places.length)
       throw new LogChanged(

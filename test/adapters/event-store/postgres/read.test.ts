@@ -71,7 +71,7 @@ describeWithPostgres('a reader of the log', () => {
     const read = readerOf(sql);
     await read(0n);
     expect(inShort(await read(2n))).toEqual([[3n, 4n], 4n, false]);
-    // An error that nobody awaits would end the process here.
+    // Without a handler, the error would end the process here.
     await sleep(100);
     await expect(read(4n)).rejects.toThrow('the connection is lost');
     expect(inShort(await read(4n))).toEqual([[5n], 5n, true]);
