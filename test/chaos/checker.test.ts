@@ -3,7 +3,7 @@ import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { longUnless } from '../support/run/long.ts';
+import { LONG, longUnless } from '../support/run/long.ts';
 import { describeTransfers } from '../support/service/transfers.ts';
 import { canonical } from './checker/canonical.ts';
 import { check } from './checker/check.ts';
@@ -105,7 +105,7 @@ await describeTransfers('the checker of a chaos run', () => {
       expect({ figure, compared: (figures[figure] ?? 0) > 3 }).toEqual({ figure, compared: true });
   });
 
-  it('can be run alone, and exits with 1 for findings', async () => {
+  it('can be run alone, and exits with 1 for findings', LONG, async () => {
     const folder = write(run.evidence);
     const main = join(import.meta.dirname, 'checker/main.ts');
     writeFileSync(

@@ -130,7 +130,7 @@ await describeConsole('the audit log in the console', () => {
     ]);
   });
 
-  test('has links that are large enough to hit', async () => {
+  test('has links that are large enough to hit', LONG, async () => {
     const page = await console.visitSignedIn(AUDIT);
     await rowOf(page, 'API key revoked').waitFor();
     const small = `[...document.querySelectorAll('tbody a')].filter((link) => {

@@ -39,7 +39,7 @@ await describeConsole('endpoints in the console', () => {
   const saved = async (name: string) =>
     (await listEndpoints(console.installation.sql)).find((endpoint) => endpoint.name === name);
 
-  test('show what to do if there are none', async () => {
+  test('show what to do if there are none', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     await page.getByRole('heading', { name: 'No endpoints yet' }).waitFor();
     await expectAccessible(page);
@@ -184,7 +184,7 @@ await describeConsole('endpoints in the console', () => {
       },
     );
 
-  test('keep their credentials, unless these would go to another server', async () => {
+  test('keep their credentials, unless these would go to another server', LONG, async () => {
     const id = await configureEndpoint(console.installation, {
       name: 'kept',
       protocol: 'sftp',
@@ -219,7 +219,7 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.content()).not.toContain('a new password');
   });
 
-  test('are not overwritten by a form that is older than another change', async () => {
+  test('are not overwritten by a form that is older than another change', LONG, async () => {
     const request = { name: 'shared', protocol: 'sftp', host: 'shared.invalid', password: 'p' };
     const id = await configureEndpoint(console.installation, { ...request, username: 'first' });
     const page = await console.visitSignedIn(`${LIST}/${id}/edit`);

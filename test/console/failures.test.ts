@@ -189,7 +189,7 @@ await describeConsole('failures in the console', () => {
     console.pardon(400);
   });
 
-  test('a transfer that is gone, or of another account, leaves the form empty', async () => {
+  test('a transfer that is gone, or of another account, leaves the form empty', LONG, async () => {
     const page = await console.visitSignedIn(`/console/transfers/new?like=${newId('txr')}`);
     await page.getByText('There is no such transfer').waitFor();
     await page.getByRole('button', { name: 'Create transfer' }).waitFor();
@@ -197,7 +197,7 @@ await describeConsole('failures in the console', () => {
     console.pardon(404);
   });
 
-  test('a slow answer opens no page when the user has left', async () => {
+  test('a slow answer opens no page when the user has left', LONG, async () => {
     await configureEndpoint(console.installation, {
       name: 'partner',
       protocol: 'sftp',
@@ -242,7 +242,7 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
-  test('a form says once that its request had no answer', async () => {
+  test('a form says once that its request had no answer', LONG, async () => {
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     await page.getByLabel('Name', { exact: true }).fill('partner');
     await page.route(API, (route) => route.abort());

@@ -280,7 +280,7 @@ await describeConsole('the home page of the console', () => {
     await page.getByText('Created to').first().waitFor();
   });
 
-  test('leads to an expiring key', async () => {
+  test('leads to an expiring key', LONG, async () => {
     await provideKey(console.installation, {
       name: 'nightly',
       scopes: ['transfers:read'],

@@ -74,7 +74,7 @@ await describeConsole('the Admin Console', () => {
       pardon(401);
     });
 
-    test('is requested over a page with unsent input, which stays', async () => {
+    test('is requested over a page with unsent input, which stays', LONG, async () => {
       const page = await visitSignedIn('/console/transfers/new');
       const source = page.getByRole('group', { name: 'Source' });
       await source.getByLabel('Endpoint').selectOption('Another URI');
@@ -158,7 +158,7 @@ await describeConsole('the Admin Console', () => {
     );
   });
 
-  test('shows the first steps in an empty installation', async () => {
+  test('shows the first steps in an empty installation', LONG, async () => {
     const page = await visitSignedIn('/console/transfers');
     await page.getByRole('heading', { name: 'No transfers yet' }).waitFor();
     expect(await page.getByRole('link', { name: 'documentation' }).getAttribute('href')).toBe(
@@ -213,7 +213,7 @@ await describeConsole('the Admin Console', () => {
     expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
   });
 
-  test("shows the service's error at the field", async () => {
+  test("shows the service's error at the field", LONG, async () => {
     const page = await visitSignedIn('/console/transfers/new');
     for (const name of ['Source', 'Destination']) {
       await page.getByRole('group', { name }).getByLabel('Endpoint').selectOption('Another URI');

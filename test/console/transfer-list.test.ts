@@ -110,20 +110,24 @@ await describeConsole('the list of transfers', () => {
     await page.getByRole('heading', { level: 1, name: 'one.csv' }).waitFor();
   });
 
-  test('filters by a day that is typed when its year is whole, and Back removes it', async () => {
-    await append('days', 'a.csv', COMPLETED);
-    await untilFound('days', 1);
-    const page = await console.visitSignedIn(list('days'));
-    const from = page.getByLabel('Created from');
-    await eventually(() => files(page)).toEqual(['a.csv']);
-    await from.focus();
-    await page.keyboard.type('01012026');
-    await eventually(() => parameter(page, 'from_date')).toBe('2026-01-01T00:00:00.000Z');
-    expect(await from.inputValue()).toBe('2026-01-01');
-    await page.goBack();
-    await eventually(() => page.url()).toBe(console.url + list('days'));
-    await eventually(() => from.inputValue()).toBe('');
-  });
+  test(
+    'filters by a day that is typed when its year is whole, and Back removes it',
+    LONG,
+    async () => {
+      await append('days', 'a.csv', COMPLETED);
+      await untilFound('days', 1);
+      const page = await console.visitSignedIn(list('days'));
+      const from = page.getByLabel('Created from');
+      await eventually(() => files(page)).toEqual(['a.csv']);
+      await from.focus();
+      await page.keyboard.type('01012026');
+      await eventually(() => parameter(page, 'from_date')).toBe('2026-01-01T00:00:00.000Z');
+      expect(await from.inputValue()).toBe('2026-01-01');
+      await page.goBack();
+      await eventually(() => page.url()).toBe(console.url + list('days'));
+      await eventually(() => from.inputValue()).toBe('');
+    },
+  );
 
   test('shows the transfers that failed for a reason', LONG, async () => {
     await append('reasons', 'failed.csv', FAILED);
@@ -149,29 +153,33 @@ await describeConsole('the list of transfers', () => {
     await eventually(async () => (await files(page)).length).toBe(2);
   });
 
-  test('retries all that failed for a reason, with one button and its confirmation', async () => {
-    for (const name of ['all-1.csv', 'all-2.csv']) await append('again', name, FAILED);
-    await append('again', 'all-3.csv', COMPLETED);
-    await untilFound('again-customer', 3);
-    const page = await console.visitSignedIn(`${list('again-customer')}&status=failed`);
-    const selectPage = page.getByLabel('Select page');
-    const hasFocus = () => selectPage.and(page.locator(':focus')).count();
-    await selectPage.check();
-    await tabTo(page, page.getByRole('button', { name: 'Clear selection' }));
-    await page.keyboard.press('Enter');
-    await eventually(hasFocus).toBe(1);
-    await page.getByRole('button', { name: 'Retry all' }).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('2 failed', { exact: true }).waitFor();
-    await dialog.getByRole('button', { name: 'Retry transfers' }).click();
-    await dialog.getByText('2 retried').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.goto(list('again-customer'));
-    await eventually(async () => (await files(page)).length).toBe(5);
-    expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
-  });
+  test(
+    'retries all that failed for a reason, with one button and its confirmation',
+    LONG,
+    async () => {
+      for (const name of ['all-1.csv', 'all-2.csv']) await append('again', name, FAILED);
+      await append('again', 'all-3.csv', COMPLETED);
+      await untilFound('again-customer', 3);
+      const page = await console.visitSignedIn(`${list('again-customer')}&status=failed`);
+      const selectPage = page.getByLabel('Select page');
+      const hasFocus = () => selectPage.and(page.locator(':focus')).count();
+      await selectPage.check();
+      await tabTo(page, page.getByRole('button', { name: 'Clear selection' }));
+      await page.keyboard.press('Enter');
+      await eventually(hasFocus).toBe(1);
+      await page.getByRole('button', { name: 'Retry all' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('2 failed', { exact: true }).waitFor();
+      await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+      await dialog.getByText('2 retried').waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await page.goto(list('again-customer'));
+      await eventually(async () => (await files(page)).length).toBe(5);
+      expect(await page.getByRole('button', { name: 'Retry all' }).count()).toBe(0);
+    },
+  );
 
-  test('says so if more may match than it counted', async () => {
+  test('says so if more may match than it counted', LONG, async () => {
     await append('uncounted', 'a.csv', FAILED);
     await untilFound('uncounted', 1);
     const page = await console.visitSignedIn('/console/transfers');
@@ -233,7 +241,7 @@ await describeConsole('the list of transfers', () => {
     expect(await beyond(page, 'html')).toBe(0);
   });
 
-  test('shows its first columns whole at every width', async () => {
+  test('shows its first columns whole at every width', LONG, async () => {
     await append('wide', `${'long-name-'.repeat(15)}.csv`, COMPLETED);
     await untilFound('wide', 1);
     const page = await console.visitSignedIn(list('wide'));
@@ -370,7 +378,7 @@ await describeConsole('the list of transfers', () => {
     },
   );
 
-  test('keeps check marks and places while rows change, also by keyboard', async () => {
+  test('keeps check marks and places while rows change, also by keyboard', LONG, async () => {
     const id = await wait('moving', 'first.csv');
     await untilFound('moving', 1);
     const page = await console.visitSignedIn(list('moving'));

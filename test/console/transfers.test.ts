@@ -369,7 +369,7 @@ await describeConsole('transfers in the Admin Console', () => {
         },
       );
 
-      test('a failure is shown with its remedy', async () => {
+      test('a failure is shown with its remedy', LONG, async () => {
         const id = await submit(console.installation, 'sftp://alpha/nothing-there', 'sftp://beta/');
         await untilStatus(console.installation, id, 'failed');
         const page = await visitSignedIn(`/console/transfers/${id}`);
@@ -378,7 +378,7 @@ await describeConsole('transfers in the Admin Console', () => {
         await expectAccessible(page);
       });
 
-      test('a script in a file name is shown as text', async () => {
+      test('a script in a file name is shown as text', LONG, async () => {
         const name = '<img src=x onerror=alert(1)>.txt';
         writeFileSync(join(alpha.root, name), 'x');
         const uri = `sftp://alpha/${encodeURIComponent(name)}`;

@@ -10,6 +10,7 @@ import { runRetention } from '../../src/processes/retention/run-retention.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { whyNo } from '../support/programs/why-no.ts';
+import { LONG, longUnless } from '../support/run/long.ts';
 import { CLI_TIMEOUT_MS, createCli } from '../support/service/cli.ts';
 import { CAUSE } from '../support/service/installation.ts';
 
@@ -133,12 +134,13 @@ describeWithPostgres('proofs without trust', () => {
       expect((await python('other.pem', 'receipt.json'))[1]).toContain('the key did not sign');
     });
 
-    it.each(CHANGES)('do not hold for a receipt with %s', async (_, change) => {
-      const [code, said] = await python('key.pem', await file('changed.json', change(receipt)));
-      expect([code, said]).toEqual([1, expect.stringMatching(/^FALSE: /)]);
-    });
+    for (const [index, [what, change]] of CHANGES.entries())
+      it(`do not hold for a receipt with ${what}`, longUnless(index < 3), async () => {
+        const [code, said] = await python('key.pem', await file('changed.json', change(receipt)));
+        expect([code, said]).toEqual([1, expect.stringMatching(/^FALSE: /)]);
+      });
 
-    it('hold for two checkpoints, in their order only', async () => {
+    it('hold for two checkpoints, in their order only', LONG, async () => {
       const [code, said] = await python('key.pem', 'older.txt', 'newer.txt', 'consistency.json');
       expect([code, said]).toEqual([0, expect.stringMatching(/^TRUE: \d+ events begin/)]);
       const turned = await python('key.pem', 'newer.txt', 'older.txt', 'consistency.json');
@@ -166,34 +168,38 @@ describeWithPostgres('proofs without trust', () => {
       expect(await proven(cut)).toMatch(/^FALSE: the log ends after \d+ of \d+ events/);
     });
 
-    it('hold for a log that transfers have left, unless their record was changed', async () => {
-      const { installation } = api;
-      const { key } = await api.createKey(['transfers:write'], { account: 'acc_other' });
-      const json = { source_uri: 'sftp://files/old.csv', destination_uri: 's3://archive/in/' };
-      const { body } = await api.ask('POST', '/v1/transfers', { json, key });
-      expect((await api.ask('DELETE', `/v1/transfers/${body.id}`, { key })).status).toBe(200);
-      const choice = { endedBefore: new Date(Date.now() + 60_000), accountId: 'acc_other' };
-      const run = { ...choice, folder, onExport: async () => undefined };
-      const { checkpoint } = await runRetention(installation, run, CAUSE);
-      await file('before.txt', checkpoint?.note);
-      const cli = createCli(installation.environment);
-      await file('after.txt', (await cli.run(['log', 'checkpoint'])).stdout);
-      const log = (await cli.run(['audit', 'export'])).stdout;
-      expect(log).not.toContain('old.csv');
-      const recorded = /"hash":"([0-9a-f]{64})"/.exec(log)?.[1] as string;
-      await file('left.ndjson', log);
-      await file('forged.ndjson', log.replace(recorded, '0'.repeat(64)));
-      for (const note of ['before.txt', 'after.txt']) {
-        expect(await python('key.pem', note, 'left.ndjson')).toEqual([
-          0,
-          expect.stringMatching(/^TRUE/),
-        ]);
-        expect(await python('key.pem', note, 'forged.ndjson')).toEqual([
-          1,
-          expect.stringMatching(/^FALSE/),
-        ]);
-      }
-    });
+    it(
+      'hold for a log that transfers have left, unless their record was changed',
+      LONG,
+      async () => {
+        const { installation } = api;
+        const { key } = await api.createKey(['transfers:write'], { account: 'acc_other' });
+        const json = { source_uri: 'sftp://files/old.csv', destination_uri: 's3://archive/in/' };
+        const { body } = await api.ask('POST', '/v1/transfers', { json, key });
+        expect((await api.ask('DELETE', `/v1/transfers/${body.id}`, { key })).status).toBe(200);
+        const choice = { endedBefore: new Date(Date.now() + 60_000), accountId: 'acc_other' };
+        const run = { ...choice, folder, onExport: async () => undefined };
+        const { checkpoint } = await runRetention(installation, run, CAUSE);
+        await file('before.txt', checkpoint?.note);
+        const cli = createCli(installation.environment);
+        await file('after.txt', (await cli.run(['log', 'checkpoint'])).stdout);
+        const log = (await cli.run(['audit', 'export'])).stdout;
+        expect(log).not.toContain('old.csv');
+        const recorded = /"hash":"([0-9a-f]{64})"/.exec(log)?.[1] as string;
+        await file('left.ndjson', log);
+        await file('forged.ndjson', log.replace(recorded, '0'.repeat(64)));
+        for (const note of ['before.txt', 'after.txt']) {
+          expect(await python('key.pem', note, 'left.ndjson')).toEqual([
+            0,
+            expect.stringMatching(/^TRUE/),
+          ]);
+          expect(await python('key.pem', note, 'forged.ndjson')).toEqual([
+            1,
+            expect.stringMatching(/^FALSE/),
+          ]);
+        }
+      },
+    );
   });
 
   describeWithPrograms('with the shell commands of the guide', ['openssl', 'jq', 'xxd'], () => {

@@ -4,6 +4,7 @@ import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
+import { LONG } from '../support/run/long.ts';
 import { CAUSE, configureSftp, submit, untilStatus } from '../support/service/installation.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
 import { describeTransfers, filesBelow, storyOf, until } from '../support/service/transfers.ts';
@@ -69,7 +70,7 @@ await describeTransfers('what a transfer that ends leaves', () => {
     });
   });
 
-  test('a part written after the clean-up is removed by its mover', async () => {
+  test('a part written after the clean-up is removed by its mover', LONG, async () => {
     pair.source.stall(true);
     // Leases are renewed together, in the order of their transfers. While this transfer's row is
     // locked, the mover does not learn that it lost the next one.

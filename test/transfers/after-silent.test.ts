@@ -5,6 +5,7 @@ import { createTransfer, reserveTransfer } from '../../src/commands/create-trans
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureSftp,
@@ -97,7 +98,7 @@ await describeTransfers('steps after transfers at servers that fall silent', () 
     await deletedMeanwhile('first');
   });
 
-  test('hold up no steps in a process that has just started', async () => {
+  test('hold up no steps in a process that has just started', LONG, async () => {
     await roles.stop();
     await installation.sql`update work.after_steps set due_at = now(), tries = 0`;
     roles = await startRoles(installation);

@@ -19,6 +19,7 @@ import {
 } from '../support/file-servers/endpoints.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG, longUnless } from '../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -36,6 +37,18 @@ vi.setConfig({ hookTimeout: 300_000, testTimeout: 90_000 });
 
 const COPIED = ['created', 'queued: admitted', 'in_progress', 'completed'];
 const CONTENT = Buffer.from('the file that is copied');
+
+/** Kinds of endpoints with which `npm test` tries each step. */
+const SHORT: EndpointName[] = ['sftp', 's3-ceph'];
+
+function testEach<Name extends EndpointName>(
+  names: readonly Name[],
+  what: string,
+  run: (name: Name) => Promise<void>,
+): void {
+  for (const name of names)
+    test(`${name}: ${what}`, longUnless(SHORT.includes(name)), () => run(name));
+}
 
 describeWithPostgres('after a transfer', () => {
   let installation: TestInstallation;
@@ -111,7 +124,7 @@ describeWithPostgres('after a transfer', () => {
     return { id, go };
   }
 
-  test.each(available)('%s: the marker is written, then the source is deleted', async (name) => {
+  testEach(available, 'the marker is written, then the source is deleted', async (name) => {
     await at(name).put('deleted/a b.csv', CONTENT);
     const after = { source: 'delete', destination_marker: '.done' };
     const id = await submit(installation, uriOf(name, 'deleted/a b.csv'), uriOf(name, 'copies/'), {
@@ -140,7 +153,7 @@ describeWithPostgres('after a transfer', () => {
     });
   });
 
-  test.each(available)('%s: the source is moved, and nothing is overwritten', async (name) => {
+  testEach(available, 'the source is moved, and nothing is overwritten', async (name) => {
     const after = { source: { move_to: 'processed' } };
     for (const [content, moved] of [
       ['first', () => 'a.csv'],
@@ -161,7 +174,7 @@ describeWithPostgres('after a transfer', () => {
     expect(await contentAt(name, 'moved/processed/a.csv')).toBe('first');
   });
 
-  test.each(available)('%s: a newer file in place of the source is kept', async (name) => {
+  testEach(available, 'a newer file in place of the source is kept', async (name) => {
     await at(name).put('newer/a.csv', CONTENT);
     const { id, go } = await submitHeld(uriOf(name, 'newer/a.csv'), uriOf(name, 'newer/copy'), {
       source: 'delete',
@@ -179,7 +192,7 @@ describeWithPostgres('after a transfer', () => {
     expect((await at(name).names('newer')).toSorted()).toEqual(['newer/a.csv', 'newer/copy']);
   });
 
-  test.each(readOnly)('%s: a server that refuses keeps the source', async (name) => {
+  testEach(readOnly, 'a server that refuses keeps the source', async (name) => {
     const guarded = `${name}-guarded` as EndpointName;
     await at(guarded).put('refused/a.csv', CONTENT);
     const source = uriOf(name, 'refused/a.csv').replace(`//${name}/`, `//${guarded}/`);
@@ -194,31 +207,28 @@ describeWithPostgres('after a transfer', () => {
 
   const folders = (['sftp', 'ftps'] as const).filter((name) => available.includes(name));
 
-  test.each(folders)(
-    '%s: without its marker, the source is kept and no part is left',
-    async (name) => {
-      await at(name).put('unmarked/a.csv', CONTENT);
-      await at(name).put('unmarked/copy.done/a folder in the way', CONTENT);
-      const uris = [uriOf(name, 'unmarked/a.csv'), uriOf(name, 'unmarked/copy')] as const;
-      const id = await submit(installation, ...uris, {
-        after: { source: 'delete', destination_marker: '.done' },
-      });
-      expect((await untilClosed(id)).after).toMatchObject({
-        state: 'not_done',
-        marker: null,
-        reason: { code: 'destination_exists' },
-      });
-      expect(await storyOf(installation, id)).toEqual([...COPIED, 'marker_failed', 'source_kept']);
-      expect((await at(name).names('unmarked')).toSorted()).toEqual([
-        'unmarked/a.csv',
-        'unmarked/copy',
-        'unmarked/copy.done/a folder in the way',
-      ]);
-      expect(await contentAt(name, 'unmarked/a.csv')).toBe(String(CONTENT));
-    },
-  );
+  testEach(folders, 'without its marker, the source is kept and no part is left', async (name) => {
+    await at(name).put('unmarked/a.csv', CONTENT);
+    await at(name).put('unmarked/copy.done/a folder in the way', CONTENT);
+    const uris = [uriOf(name, 'unmarked/a.csv'), uriOf(name, 'unmarked/copy')] as const;
+    const id = await submit(installation, ...uris, {
+      after: { source: 'delete', destination_marker: '.done' },
+    });
+    expect((await untilClosed(id)).after).toMatchObject({
+      state: 'not_done',
+      marker: null,
+      reason: { code: 'destination_exists' },
+    });
+    expect(await storyOf(installation, id)).toEqual([...COPIED, 'marker_failed', 'source_kept']);
+    expect((await at(name).names('unmarked')).toSorted()).toEqual([
+      'unmarked/a.csv',
+      'unmarked/copy',
+      'unmarked/copy.done/a folder in the way',
+    ]);
+    expect(await contentAt(name, 'unmarked/a.csv')).toBe(String(CONTENT));
+  });
 
-  test.each(folders)('%s: an interrupted try is finished, and hits no newer file', async (name) => {
+  testEach(folders, 'an interrupted try is finished, and hits no newer file', async (name) => {
     await at(name).put('held/a.csv', CONTENT);
     const { id, go } = await submitHeld(uriOf(name, 'held/a.csv'), uriOf(name, 'copies/held'), {
       source: 'delete',
@@ -233,7 +243,7 @@ describeWithPostgres('after a transfer', () => {
     expect(await contentAt(name, 'held/a.csv')).toBe('newer');
   });
 
-  test.each(folders)('%s: a newer file that was set aside gets its name back', async (name) => {
+  testEach(folders, 'a newer file that was set aside gets its name back', async (name) => {
     await at(name).put('back/a.csv', CONTENT);
     const { id, go } = await submitHeld(uriOf(name, 'back/a.csv'), uriOf(name, 'copies/back'), {
       source: { move_to: 'processed/' },
@@ -247,7 +257,7 @@ describeWithPostgres('after a transfer', () => {
     expect(await contentAt(name, 'back/a.csv')).toBe('newer');
   });
 
-  test.each(folders)('%s: a source that something else removed is no deleted one', async (name) => {
+  testEach(folders, 'a source that something else removed is no deleted one', async (name) => {
     await at(name).put('gone/a.csv', CONTENT);
     const { id, go } = await submitHeld(uriOf(name, 'gone/a.csv'), uriOf(name, 'copies/gone'), {
       source: 'delete',
@@ -306,7 +316,7 @@ describeWithPostgres('after a transfer', () => {
     expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
   });
 
-  test('a failed transfer takes no step', async () => {
+  test('a failed transfer takes no step', LONG, async () => {
     const id = await submit(
       installation,
       uriOf('s3-strict', 'missing.csv'),

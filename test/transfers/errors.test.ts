@@ -12,6 +12,7 @@ import {
 } from '../support/file-servers/sftp/sign-in-server.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureSftp,
@@ -243,7 +244,7 @@ await describeTransfers('transfers that fail', () => {
     });
   });
 
-  test('a host that does not answer fails the transfer after all retries', async () => {
+  test('a host that does not answer fails the transfer after all retries', LONG, async () => {
     await configureSftp(installation, 'unreachable', { ...alpha, port: await freePort() });
     const { id, failed } = await failing('sftp://unreachable/file', 'sftp://beta/x');
     const error = { code: 'connection_failed', phase: 'source_connect', retryable: true };

@@ -6,6 +6,7 @@ import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
 import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { lastLooks } from '../../src/processes/flows/table.ts';
+import { LONG } from '../support/run/long.ts';
 import { flowsOf } from '../support/service/flows.ts';
 import { CAUSE, type TestInstallation } from '../support/service/installation.ts';
 import { startRoles } from '../support/service/roles.ts';
@@ -153,7 +154,7 @@ await describeTransfers('a flow', () => {
     expect(await waits()).toBe(0);
   });
 
-  test('skips what is there when it is created, if it is asked to', async () => {
+  test('skips what is there when it is created, if it is asked to', LONG, async () => {
     write('new/old.csv', 'old');
     const id = await flows.create('new', { start: 'new_only' });
     await until('the files are skipped', async () =>
@@ -166,26 +167,30 @@ await describeTransfers('a flow', () => {
     expect(await flows.taken(id)).toEqual(['fresh.csv', 'old.csv']);
   });
 
-  test('that cannot list what it is to skip says so, and looks again after longer and longer waits', async () => {
-    const id = await flows.create('nowhere', { start: 'new_only' });
-    const { commands, sql } = pair.installation;
-    const wait = async () => {
-      const look = (await lastLooks(sql, [id])).get(id);
-      return look?.look_again_at && Date.parse(look.look_again_at) - Date.parse(look.began_at);
-    };
-    const first = (await until('it has looked', wait)) as number;
-    const { failing } = (await loadFlow(commands, 'acc_default', id)).state;
-    expect(failing?.error).toMatchObject({ code: 'source_not_found', folder: '' });
-    await until('it waits for longer', async () => Number(await wait()) > first);
-    write('nowhere/old.csv', 'old');
-    await sql`update work.flow_looks set look_again_at = now() where flow_id = ${id}`;
-    await until('the files are skipped', async () =>
-      (await typesOf(id)).includes('flow.files_skipped'),
-    );
-    write('nowhere/fresh.csv', 'fresh');
-    await flows.run(id);
-    expect(await flows.taken(id)).toEqual(['fresh.csv']);
-  });
+  test(
+    'that cannot list what it is to skip says so, and looks again after longer and longer waits',
+    LONG,
+    async () => {
+      const id = await flows.create('nowhere', { start: 'new_only' });
+      const { commands, sql } = pair.installation;
+      const wait = async () => {
+        const look = (await lastLooks(sql, [id])).get(id);
+        return look?.look_again_at && Date.parse(look.look_again_at) - Date.parse(look.began_at);
+      };
+      const first = (await until('it has looked', wait)) as number;
+      const { failing } = (await loadFlow(commands, 'acc_default', id)).state;
+      expect(failing?.error).toMatchObject({ code: 'source_not_found', folder: '' });
+      await until('it waits for longer', async () => Number(await wait()) > first);
+      write('nowhere/old.csv', 'old');
+      await sql`update work.flow_looks set look_again_at = now() where flow_id = ${id}`;
+      await until('the files are skipped', async () =>
+        (await typesOf(id)).includes('flow.files_skipped'),
+      );
+      write('nowhere/fresh.csv', 'fresh');
+      await flows.run(id);
+      expect(await flows.taken(id)).toEqual(['fresh.csv']);
+    },
+  );
 
   test('says once that its folder cannot be listed, and that it can again', async () => {
     const id = await flows.create('missing');
@@ -202,7 +207,7 @@ await describeTransfers('a flow', () => {
     expect(once).toEqual(['flow.run_failed', 'flow.recovered']);
   });
 
-  test('reports a failed file, takes the others, and takes it again later', async () => {
+  test('reports a failed file, takes the others, and takes it again later', LONG, async () => {
     write('failed/a.csv', 'a');
     write('failed/b\nc.csv', 'no URI can have this name');
     write('failed/taken.csv', 'a folder has this name');
@@ -244,26 +249,30 @@ await describeTransfers('a flow', () => {
     expect(new Set(names).size).toBe(20);
   });
 
-  test('runs by its trigger, not while it is paused, and finishes its runs after its removal', async () => {
-    write('every/a.csv', 'a');
-    const id = await flows.create('every', { trigger: { every: '5s' } });
-    const isTaken = (count: number) =>
-      until(`${count} files are taken`, async () => (await flows.taken(id)).length === count);
-    await isTaken(1);
-    write('every/b.csv', 'b');
-    await isTaken(2);
-    const { commands } = pair.installation;
-    const { position } = await switchFlow(commands, 'acc_default', id, 'pause', CAUSE);
-    await commands.waitFor('flows', position);
-    write('every/c.csv', 'c');
-    // A paused flow still does what somebody asks for.
-    expect(await flows.run(id)).toMatchObject({ reason: 'request', counts: { files: 1 } });
-    await updateFlow(commands, 'acc_default', id, { name: 'other' }, CAUSE);
-    const removed = await switchFlow(commands, 'acc_default', id, 'remove', CAUSE);
-    await commands.waitFor('flows', removed.position);
-    await expect(loadFlow(commands, 'acc_default', id)).rejects.toMatchObject({
-      code: 'not_found',
-    });
-    expect(await flows.taken(id)).toEqual(['a.csv', 'b.csv', 'c.csv']);
-  });
+  test(
+    'runs by its trigger, not while it is paused, and finishes its runs after its removal',
+    LONG,
+    async () => {
+      write('every/a.csv', 'a');
+      const id = await flows.create('every', { trigger: { every: '5s' } });
+      const isTaken = (count: number) =>
+        until(`${count} files are taken`, async () => (await flows.taken(id)).length === count);
+      await isTaken(1);
+      write('every/b.csv', 'b');
+      await isTaken(2);
+      const { commands } = pair.installation;
+      const { position } = await switchFlow(commands, 'acc_default', id, 'pause', CAUSE);
+      await commands.waitFor('flows', position);
+      write('every/c.csv', 'c');
+      // A paused flow still does what somebody asks for.
+      expect(await flows.run(id)).toMatchObject({ reason: 'request', counts: { files: 1 } });
+      await updateFlow(commands, 'acc_default', id, { name: 'other' }, CAUSE);
+      const removed = await switchFlow(commands, 'acc_default', id, 'remove', CAUSE);
+      await commands.waitFor('flows', removed.position);
+      await expect(loadFlow(commands, 'acc_default', id)).rejects.toMatchObject({
+        code: 'not_found',
+      });
+      expect(await flows.taken(id)).toEqual(['a.csv', 'b.csv', 'c.csv']);
+    },
+  );
 });

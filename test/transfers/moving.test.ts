@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   configureSftp,
   openTestInstallation,
@@ -100,7 +101,7 @@ await describeTransfers('files between two SFTP servers', () => {
     expect(statSync(source)).toMatchObject({ size, mtimeMs: 1_700_000_000_000 });
   }, 90_000);
 
-  test('200 small files all arrive, and no others', async () => {
+  test('200 small files all arrive, and no others', LONG, async () => {
     const names = Array.from({ length: 200 }, (_, i) => `small-${i}`);
     const folder = join(alpha.root, 'many');
     await mkdir(folder);

@@ -23,6 +23,7 @@ import {
   whyNotAll,
 } from '../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
 import {
   configureEndpoint,
   openTestInstallation,
@@ -40,14 +41,18 @@ const MiB = 1 << 20;
 /** Files that every adapter sends in one piece, and in several. */
 const FILES = { small: randomBytes(10_000), large: randomBytes(9 * MiB) };
 const KINDS = ['sftp', 'ftps', 's3-strict', 'azure'] as const;
+/** Kinds with which `npm test` tries each option. */
+const SHORT: EndpointName[] = ['sftp', 's3-strict'];
 const sha256Of = (content: Buffer) => createHash('sha256').update(content).digest('hex');
 
 /** Defines a test for each kind of endpoint whose server can run, else skips it by name. */
 function testEach(what: string, run: (name: EndpointName) => Promise<void>): void {
   for (const name of KINDS) {
     const reason = whyNotAll([name]);
-    test.skipIf(reason)(`${what}: ${name}${reason ? ` (skipped: ${reason})` : ''}`, () =>
-      run(name),
+    test.skipIf(reason)(
+      `${what}: ${name}${reason ? ` (skipped: ${reason})` : ''}`,
+      longUnless(SHORT.includes(name)),
+      () => run(name),
     );
   }
 }

@@ -28,7 +28,7 @@ import {
 } from './one-side.ts';
 
 // Sizes on and off a chunk's boundary, empty files and odd names are in pairs.test.ts. Killed
-// movers are in takeover-from-killed.test.ts.
+// movers are in takeover-from-killed.long.test.ts.
 
 // These tests move real bytes, on machines that may be busy.
 vi.setConfig({ testTimeout: 90_000 });

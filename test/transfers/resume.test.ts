@@ -180,7 +180,7 @@ await describeTransfers('a move that is interrupted', () => {
     await resumeEndpoint(pair.installation.commands, pair.betaId, CAUSE);
   }
 
-  test('a retry sends only the bytes that the previous attempt could not', async () => {
+  test('a retry sends only the bytes that the previous attempt could not', LONG, async () => {
     pair.create('retried', SIZE);
     const { id, saved } = await interrupted('retried');
     const before = pair.destination.forwarded.up;
@@ -280,33 +280,37 @@ await describeTransfers('a move that is interrupted', () => {
     );
   });
 
-  test('a server that takes only the new credentials gets them after a broken connection', async () => {
-    const { installation, beta, destination } = pair;
-    const keys = join(beta.root, '..', 'authorized_keys');
-    const both = readFileSync(keys, 'utf8');
-    pair.create('new-credentials', SIZE);
-    const before = destination.forwarded.up;
-    destination.throttle(16 * MiB);
-    const id = await pair.submitted('new-credentials');
-    await until('it is under way', () => destination.forwarded.up - before > SIZE / 2);
-    const [, newer] = both.split('\n');
-    writeFileSync(keys, `${newer}\n`);
-    const { privateKey, passphrase } = beta.protectedKey;
-    await configureSftp(
-      installation,
-      'beta',
-      { ...beta, port: destination.port },
-      {
-        private_key: privateKey,
-        passphrase,
-      },
-    );
-    destination.cut();
-    destination.throttle(Number.POSITIVE_INFINITY);
-    const sent = destination.forwarded.up;
-    const done = await pair.expectArrived(id, 'new-credentials');
-    expect(done.facts.retry_count).toBe(0);
-    expect(destination.forwarded.up - sent).toBeLessThan(SIZE);
-    writeFileSync(keys, both);
-  });
+  test(
+    'a server that takes only the new credentials gets them after a broken connection',
+    LONG,
+    async () => {
+      const { installation, beta, destination } = pair;
+      const keys = join(beta.root, '..', 'authorized_keys');
+      const both = readFileSync(keys, 'utf8');
+      pair.create('new-credentials', SIZE);
+      const before = destination.forwarded.up;
+      destination.throttle(16 * MiB);
+      const id = await pair.submitted('new-credentials');
+      await until('it is under way', () => destination.forwarded.up - before > SIZE / 2);
+      const [, newer] = both.split('\n');
+      writeFileSync(keys, `${newer}\n`);
+      const { privateKey, passphrase } = beta.protectedKey;
+      await configureSftp(
+        installation,
+        'beta',
+        { ...beta, port: destination.port },
+        {
+          private_key: privateKey,
+          passphrase,
+        },
+      );
+      destination.cut();
+      destination.throttle(Number.POSITIVE_INFINITY);
+      const sent = destination.forwarded.up;
+      const done = await pair.expectArrived(id, 'new-credentials');
+      expect(done.facts.retry_count).toBe(0);
+      expect(destination.forwarded.up - sent).toBeLessThan(SIZE);
+      writeFileSync(keys, both);
+    },
+  );
 });

@@ -17,6 +17,7 @@ import {
   startFakeEventStoreDb,
 } from '../../support/event-store/fake/server.ts';
 import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
+import { LONG } from '../../support/run/long.ts';
 import { describeEventStore, type Engine } from './contract.ts';
 import { event, events, gather, numbers } from './events.ts';
 
@@ -371,28 +372,32 @@ describe('an EventStoreDB cluster that is down for a while', () => {
 });
 
 describe('an EventStoreDB that is hard to reach', () => {
-  it('lets a long stream be read whose content takes longer than all tries of a call', async () => {
-    const server = await startFakeEventStoreDb();
-    const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
-    onTestFinished(() => proxy.close());
-    const timeouts = { attempt: 1_000, total: 2_000 };
-    const url = `esdb://${proxy.host}:${proxy.port}?tls=false`;
-    const store = openStore(server, url, timeouts);
-    const data = { text: 'x'.repeat(3_000) };
-    for (const page of numbers(9))
-      await store.append(
-        'stream-1',
-        page === 0 ? 'no_stream' : page * 100 - 1,
-        numbers(100).map(() => ({ ...event(), data })),
-      );
-    proxy.throttle(900_000);
-    expect((await store.read('stream-1')).map(({ revision }) => revision)).toEqual(numbers(900));
-    expect(await store.read('stream-1', 150, 120)).toHaveLength(120);
-    expect(await store.read('stream-1', 890)).toHaveLength(10);
-    expect(await store.read('stream-1', 900)).toEqual([]);
-  });
+  it(
+    'lets a long stream be read whose content takes longer than all tries of a call',
+    LONG,
+    async () => {
+      const server = await startFakeEventStoreDb();
+      const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+      onTestFinished(() => proxy.close());
+      const timeouts = { attempt: 1_000, total: 2_000 };
+      const url = `esdb://${proxy.host}:${proxy.port}?tls=false`;
+      const store = openStore(server, url, timeouts);
+      const data = { text: 'x'.repeat(3_000) };
+      for (const page of numbers(9))
+        await store.append(
+          'stream-1',
+          page === 0 ? 'no_stream' : page * 100 - 1,
+          numbers(100).map(() => ({ ...event(), data })),
+        );
+      proxy.throttle(900_000);
+      expect((await store.read('stream-1')).map(({ revision }) => revision)).toEqual(numbers(900));
+      expect(await store.read('stream-1', 150, 120)).toHaveLength(120);
+      expect(await store.read('stream-1', 890)).toHaveLength(10);
+      expect(await store.read('stream-1', 900)).toEqual([]);
+    },
+  );
 
-  it('takes appends and reads although it takes longer than one try to connect', async () => {
+  it('takes appends and reads although it takes longer than one try to connect', LONG, async () => {
     const server = await startFakeEventStoreDb();
     server.delayFeatures(1_500);
     const store = openStore(server, server.url, { attempt: 1_000, total: 30_000 });
@@ -589,7 +594,7 @@ describe('an EventStoreDB whose leader changes', () => {
     expect(later.flatMap((batch) => batch.events)).toHaveLength(1);
   });
 
-  it('continues under load, and returns to the URL when the leader is gone', async () => {
+  it('continues under load, and returns to the URL when the leader is gone', LONG, async () => {
     const { follower, leader } = await startCluster();
     const store = openStore(follower, follower.url);
     const write = async (writer: number) => {
@@ -625,7 +630,7 @@ describe('an EventStoreDB whose leader changes', () => {
 describe('an EventStoreDB that gets an append late', () => {
   const timeouts = { attempt: 2_000, total: 600 };
 
-  it('receives no append that was given up while it waited for its turn', async () => {
+  it('receives no append that was given up while it waited for its turn', LONG, async () => {
     const server = await startFakeEventStoreDb();
     // The two stores share the connection, and its turns.
     const patient = openStore(server, server.url, { attempt: 4_000, total: 4_000 });

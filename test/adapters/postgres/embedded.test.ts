@@ -294,7 +294,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).not.toBe(pid);
   });
 
-  it('starts over after an interrupted first start', async () => {
+  it('starts over after an interrupted first start', LONG, async () => {
     const home = join(dataDir, 'postgres');
     mkdirSync(join(home, 'new-1234', 'base'), { recursive: true });
     writeFileSync(join(home, 'new-1234', 'PG_VERSION'), '18\n');
@@ -304,7 +304,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('new-'))).toEqual([]);
   });
 
-  it('rejects data of another major version, and says what to do', async () => {
+  it('rejects data of another major version, and says what to do', LONG, async () => {
     await useFolder();
     const version = join(dataDir, 'postgres', 'data', 'PG_VERSION');
     writeFileSync(version, '17\n');
@@ -321,13 +321,13 @@ describeWithPostgres('embedded Postgres', () => {
     await expect(start()).rejects.toThrow(/can't be used.*WAYBILL_DATA_DIR or DATABASE_URL/);
   });
 
-  it("repeats the server's error when it does not start", async () => {
+  it("repeats the server's error when it does not start", LONG, async () => {
     await useFolder();
     renameSync(join(dataDir, 'postgres', 'data', 'global'), join(root, 'global'));
     await expect(start()).rejects.toThrow(/does not start.*\n.*global/s);
   });
 
-  it.skipIf(!canHaveMountNamespace())('says by its code that its disk is full', async () => {
+  it.skipIf(!canHaveMountNamespace())('says by its code that its disk is full', LONG, async () => {
     await useFolder();
     const full = ['unshare', '-m', 'sh', '-euc', ON_A_FULL_DISK, 'full', dataDir];
     const { error, code } = await startUser({ within: full });
@@ -335,7 +335,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(code).toBe('53100');
   });
 
-  it('says so too if it cannot end a recovery for lack of room', async () => {
+  it('says so too if it cannot end a recovery for lack of room', LONG, async () => {
     await useFolder();
     const { url, child } = await startUser();
     await query(url!, 'create table lines (number integer)');

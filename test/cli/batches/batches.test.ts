@@ -10,6 +10,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -130,7 +131,7 @@ describeWithPostgres('waybill batches and flows', () => {
     });
   });
 
-  it('fails to show what a run would take if the folder cannot be listed', async () => {
+  it('fails to show what a run would take if the folder cannot be listed', LONG, async () => {
     let connections = 0;
     const closing = createServer((socket) => {
       connections++;

@@ -17,6 +17,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -146,7 +147,7 @@ describeWithPostgres('waybill endpoints', () => {
     ]);
   });
 
-  it('distinguishes a rejected sign-in from a server that is down', async () => {
+  it('distinguishes a rejected sign-in from a server that is down', LONG, async () => {
     await add('locked', { ...PINNED, password: 'wrong' });
     const locked = await cli.run(['endpoints', 'test', 'locked']);
     expect(locked).toMatchObject({
@@ -168,7 +169,7 @@ describeWithPostgres('waybill endpoints', () => {
     ]);
   });
 
-  it('removes the probe file although its reader closes the pipe', async () => {
+  it('removes the probe file although its reader closes the pipe', LONG, async () => {
     await add('brief', PINNED);
     const test = cli.start(['endpoints', 'test', 'brief']);
     const [errors, closed] = [text(test.stderr!), once(test, 'close')];
@@ -178,7 +179,7 @@ describeWithPostgres('waybill endpoints', () => {
     expect(await readdir(join(folder, 'root'))).toEqual(['report.csv']);
   });
 
-  it('lists when each endpoint was last seen', async () => {
+  it('lists when each endpoint was last seen', LONG, async () => {
     const { id } = (
       await cli.run(['endpoints', 'add', '--file', '-', '--json'], definition('seen', PINNED))
     ).json<{ id: string }>()[0]!;
@@ -217,7 +218,7 @@ describeWithPostgres('waybill endpoints', () => {
     });
   });
 
-  it('limits the bandwidth of an endpoint', async () => {
+  it('limits the bandwidth of an endpoint', LONG, async () => {
     await add('narrow');
     const limit = (...args: string[]) => cli.run(['endpoints', 'limit', 'narrow', ...args]);
     const windows = [

@@ -16,6 +16,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -101,7 +102,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await cli.run(['audit', 'list', '--kind', 'file'])).toMatchObject({ code: 2 });
   });
 
-  it('ends quietly when its reader closes the pipe', async () => {
+  it('ends quietly when its reader closes the pipe', LONG, async () => {
     const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
     const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
@@ -293,7 +294,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await cli.run(['projections', 'rebuild', 'bogus'])).toMatchObject({ code: 2 });
   });
 
-  it('re-encrypts the vault under another master key', async () => {
+  it('re-encrypts the vault under another master key', LONG, async () => {
     const [older, newer] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
     const both = createCli({
       ...settingsFor(database.url),
@@ -374,56 +375,60 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(before.stdout).not.toMatch(line);
   });
 
-  it('verifies and exports a log without its first event, which nothing else opens', async () => {
-    await database.sql`delete from log.events where type = 'log.opened'`;
-    const count = () => database.sql`select count(*) from log.events`;
-    const left = await count();
-    const exported = await cli.run(['audit', 'export']);
-    expect(exported).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^The log begins with .* log\.opened, was removed[\s\S]* is not recorded/,
-      ),
-    });
-    expect(left).toEqual([{ count: BigInt(exported.json().length) }]);
-    expect(await count()).toEqual(left);
-    expect(await cli.run(['audit', 'verify'])).toMatchObject({
-      code: 1,
-      stdout: expect.stringMatching(
-        /^the log: it does not begin with log\.opened[\s\S]*^the log: no event has position 1: [\s\S]*\d+ faults/m,
-      ),
-    });
-    expect(await cli.run(['keys', 'list'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^waybill: The log begins with .* log\.opened, was removed/),
-    });
-    await database.sql`delete from log.events`;
-    expect(await cli.run(['audit', 'verify'])).toMatchObject({
-      code: 1,
-      stdout: expect.stringMatching(/^the log: it has no event: [\s\S]*positions 1 to \d+/),
-    });
-    expect(await cli.run(['keys', 'list'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
-    });
-    expect(await count()).toEqual([{ count: 0n }]);
-    expect(await cli.run(['audit', 'export'])).toMatchObject({
-      code: 1,
-      stdout: '',
-      stderr: expect.stringMatching(/^The tables of this database follow the log \S+, /),
-    });
-    await database.sql`drop trigger append_only on log.events`;
-    expect(await cli.run(['audit', 'export'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^The table log\.events lacks the trigger/),
-    });
-    expect(await cli.run(['audit', 'verify'])).toMatchObject({
-      code: 1,
-      stdout: expect.stringMatching(/^the log: it has no event: /),
-    });
-    expect(await cli.run(['keys', 'list'])).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/^waybill: The table log\.events lacks the trigger/),
-    });
-  });
+  it(
+    'verifies and exports a log without its first event, which nothing else opens',
+    LONG,
+    async () => {
+      await database.sql`delete from log.events where type = 'log.opened'`;
+      const count = () => database.sql`select count(*) from log.events`;
+      const left = await count();
+      const exported = await cli.run(['audit', 'export']);
+      expect(exported).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(
+          /^The log begins with .* log\.opened, was removed[\s\S]* is not recorded/,
+        ),
+      });
+      expect(left).toEqual([{ count: BigInt(exported.json().length) }]);
+      expect(await count()).toEqual(left);
+      expect(await cli.run(['audit', 'verify'])).toMatchObject({
+        code: 1,
+        stdout: expect.stringMatching(
+          /^the log: it does not begin with log\.opened[\s\S]*^the log: no event has position 1: [\s\S]*\d+ faults/m,
+        ),
+      });
+      expect(await cli.run(['keys', 'list'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^waybill: The log begins with .* log\.opened, was removed/),
+      });
+      await database.sql`delete from log.events`;
+      expect(await cli.run(['audit', 'verify'])).toMatchObject({
+        code: 1,
+        stdout: expect.stringMatching(/^the log: it has no event: [\s\S]*positions 1 to \d+/),
+      });
+      expect(await cli.run(['keys', 'list'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^waybill: The tables of this database follow the log \S+, /),
+      });
+      expect(await count()).toEqual([{ count: 0n }]);
+      expect(await cli.run(['audit', 'export'])).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(/^The tables of this database follow the log \S+, /),
+      });
+      await database.sql`drop trigger append_only on log.events`;
+      expect(await cli.run(['audit', 'export'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^The table log\.events lacks the trigger/),
+      });
+      expect(await cli.run(['audit', 'verify'])).toMatchObject({
+        code: 1,
+        stdout: expect.stringMatching(/^the log: it has no event: /),
+      });
+      expect(await cli.run(['keys', 'list'])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^waybill: The table log\.events lacks the trigger/),
+      });
+    },
+  );
 });

@@ -123,7 +123,7 @@ describeWithPostgres('waybill transfers', () => {
     );
   });
 
-  it('changes the priority of transfers, cancels many and retries them', async () => {
+  it('changes the priority of transfers, cancels many and retries them', LONG, async () => {
     const [first, second] = [await create('--priority', 'low'), await create()];
     expect(await cli.run(['transfers', 'set-priority', first, 'high'])).toMatchObject({
       code: 0,
@@ -184,7 +184,7 @@ describeWithPostgres('waybill transfers', () => {
     expect(await cli.run(['transfers', 'cancel', id])).toMatchObject({ code: 0 });
   });
 
-  it('replays a history up to a revision or a time', async () => {
+  it('replays a history up to a revision or a time', LONG, async () => {
     const id = await create();
     await cli.run(['transfers', 'cancel', id]);
     const [whole] = (await cli.run(['history', id, '--json'])).json<{
@@ -214,7 +214,7 @@ describeWithPostgres('waybill transfers', () => {
     });
   });
 
-  it('finds the history of any account, and --account narrows it', async () => {
+  it('finds the history of any account, and --account narrows it', LONG, async () => {
     const other = ['--account', 'acc_other'];
     expect(await cli.run(['transfers', 'create', ...COPY, ...other])).toMatchObject({
       code: 3,
@@ -242,7 +242,7 @@ describeWithPostgres('waybill transfers', () => {
     await cli.run(['transfers', 'cancel', id, '--account', 'acc_other']);
   });
 
-  it('finds nothing under an unknown id, or in another account', async () => {
+  it('finds nothing under an unknown id, or in another account', LONG, async () => {
     const id = await create();
     const searched = '  Only the account acc_default was searched: --account names another.\n';
     for (const [args, advice] of [

@@ -16,6 +16,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CLI_TIMEOUT_MS,
   type Cli,
@@ -135,7 +136,7 @@ describe('waybill webhooks listen', () => {
     expect(await listening.stop()).toBe(0);
   });
 
-  it('shows text without control characters, until the reader has seen enough', async () => {
+  it('shows text without control characters, until the reader has seen enough', LONG, async () => {
     const listening = await startListening(cli, []);
     expect(await post(listening.url, BODY, {})).toBe(200);
     await until('it is shown', () => listening.output().endsWith('\n'));
@@ -353,7 +354,7 @@ describeWithPostgres('waybill webhooks', () => {
     expect(hostile).toMatchObject({ code: 2, stderr: expect.stringMatching(/url: .*https/) });
   });
 
-  it('knows only the webhooks of the account', async () => {
+  it('knows only the webhooks of the account', LONG, async () => {
     const mine = ['--account', 'acc_mine', '--json'];
     const add = [
       'webhooks',

@@ -77,7 +77,7 @@ interface Problem {
 }
 
 /** The long test takes all values. */
-export const FEW = ['a\u0000b', 'a\r\nX-Evil: 1', 'é🎉ü'];
+export const FEW = ['a\r\nX-Evil: 1'];
 
 /** Puts each value into every field of every protocol, and tests, lists and moves with it. */
 export function describeEndpointValues(values: readonly string[]): void {

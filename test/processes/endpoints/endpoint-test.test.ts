@@ -12,6 +12,7 @@ import {
 } from '../../support/file-servers/sftp/server.ts';
 import { freePort } from '../../support/network/free-port.ts';
 import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
+import { LONG } from '../../support/run/long.ts';
 
 const reason = await whyNoSftpServer();
 const STEPS = ['resolve', 'connect', 'sign_in', 'list', 'write', 'rename', 'read', 'remove'];
@@ -209,7 +210,7 @@ describe.skipIf(reason !== null)(
       },
     );
 
-    test('fails for a full disk', async (ctx) => {
+    test('fails for a full disk', LONG, async (ctx) => {
       if (!AS_ROOT) return ctx.skip('only root can mount a small disk');
       const other = await startSftpServer({ smallDiskBytes: 2 << 20 });
       try {

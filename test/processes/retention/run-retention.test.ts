@@ -42,6 +42,7 @@ import { startService } from '../../../src/service.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../../support/domain/samples.ts';
 import { describeOnEventStoreDb } from '../../support/event-store/eventstoredb.ts';
 import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { createCli } from '../../support/service/cli.ts';
 import {
   CAUSE,
@@ -350,20 +351,24 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(await shown()).toEqual([log.open]);
   }
 
-  it('reads few transfers at a time, because a store must answer each read in time', async () => {
-    const { store } = installation;
-    await submitEnded(Array.from({ length: 40 }, (_, i) => `file-${i}`));
-    let open = 0;
-    let most = 0;
-    const read: EventStore['read'] = async (...given) => {
-      most = Math.max(most, ++open);
-      return store.read(...given).finally(() => open--);
-    };
-    const deps = { ...installation, store: { ...store, read } };
-    expect(await run({}, deps)).toMatchObject({ transfers: 40 });
-    expect(most).toBeLessThanOrEqual(16);
-    expect(await shown()).toEqual([log.open]);
-  });
+  it(
+    'reads few transfers at a time, because a store must answer each read in time',
+    LONG,
+    async () => {
+      const { store } = installation;
+      await submitEnded(Array.from({ length: 40 }, (_, i) => `file-${i}`));
+      let open = 0;
+      let most = 0;
+      const read: EventStore['read'] = async (...given) => {
+        most = Math.max(most, ++open);
+        return store.read(...given).finally(() => open--);
+      };
+      const deps = { ...installation, store: { ...store, read } };
+      expect(await run({}, deps)).toMatchObject({ transfers: 40 });
+      expect(most).toBeLessThanOrEqual(16);
+      expect(await shown()).toEqual([log.open]);
+    },
+  );
 
   it('completes no record that the read model does not show yet', async () => {
     const transfers = await submitEnded(['a', 'b']);
@@ -420,7 +425,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(await verify([before])).toMatchObject({ faults: [] });
   });
 
-  it('is copied with the same tree, also into a copy that was begun before', async () => {
+  it('is copied with the same tree, also into a copy that was begun before', LONG, async () => {
     const { store } = installation;
     const { sql, drop } = await createTestDatabase();
     const early = createPostgresLog({ sql, prefix: 'early_' });

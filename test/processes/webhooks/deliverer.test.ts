@@ -13,6 +13,7 @@ import {
 import { getDelivery } from '../../../src/processes/webhooks/delivery-table/read.ts';
 import { createCertificates } from '../../support/network/certificates.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CAUSE,
   openTestInstallation,
@@ -138,7 +139,7 @@ describeWithPostgres('the deliverer', () => {
     expect(headers['webhook-id']).toBe(delivery.event_id);
   });
 
-  it('retries each failure after 1, 5 and 30 minutes, then gives up', async () => {
+  it('retries each failure after 1, 5 and 30 minutes, then gives up', LONG, async () => {
     const certificates = await createCertificates();
     const kinds: [Behaviour | 'bad certificate', string | RegExp][] = [
       [302, /^answered 302, a redirect to https:\/\/elsewhere\.example\//],

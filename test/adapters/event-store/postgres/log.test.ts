@@ -17,6 +17,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../../support/postgres/test-database.ts';
+import { LONG } from '../../../support/run/long.ts';
 import { describeEventStore, type Engine } from '../contract.ts';
 import { event } from '../events.ts';
 
@@ -263,7 +264,7 @@ describeWithPostgres('a log on a connection that goes silent', () => {
     },
   );
 
-  it('reports that it is unavailable, and recognizes a repeated append', async () => {
+  it('reports that it is unavailable, and recognizes a repeated append', LONG, async () => {
     const appended = event();
     proxy.stall(true);
     const calls = await Promise.allSettled([

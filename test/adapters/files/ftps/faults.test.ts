@@ -15,7 +15,7 @@ import {
 } from '../../../support/file-servers/ftps/server.ts';
 import { freePort } from '../../../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
-import { longUnless } from '../../../support/run/long.ts';
+import { LONG, longUnless } from '../../../support/run/long.ts';
 import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn, type Given } from './ftps-endpoint.ts';
 
@@ -416,7 +416,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         expect(content.equals(await download(over, other.remotePath('file')))).toBe(true);
       });
 
-      test('an upload resumes from the bytes that the server certainly has', async () => {
+      test('an upload resumes from the bytes that the server certainly has', LONG, async () => {
         const other = await otherServer({});
         const content = randomBytes(5 * CHUNK + 7);
         const over = endpoint({}, other);
@@ -505,7 +505,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       });
     });
 
-    test('a silent data connection is a stall, even with all bytes sent', async (ctx) => {
+    test('a silent data connection is a stall, even with all bytes sent', LONG, async (ctx) => {
       if (kind !== 'proftpd')
         return ctx.skip('only proftpd listens where its data connections can have a proxy');
       const behind = await startBehindProxy('ftps');
@@ -592,24 +592,28 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
       await file.close();
     });
 
-    test('a server that greets no new connection may take no longer for a rename', async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 2_000, connectMs: 5_000 } });
-      const content = randomBytes(CHUNK + 1);
-      const file = await over.openDestination(at('frozen'), options(content.length));
-      await writeFrom(file, content);
-      const holding = proxy.holdWhen(() => existsSync(join(server.root, 'frozen')), 'down');
-      const committing = file.commit(whole(content));
-      committing.catch(() => undefined);
-      const release = await holding;
-      proxy.stall(true);
-      await expect(committing).rejects.toMatchObject({
-        code: 'stalled',
-        message: expect.stringMatching(/nothing for 2 s, and nothing on a new connection/),
-      });
-      proxy.stall(false);
-      release();
-      await file.close();
-    });
+    test(
+      'a server that greets no new connection may take no longer for a rename',
+      LONG,
+      async () => {
+        const { proxy, over } = await proxied({ timeouts: { stallMs: 2_000, connectMs: 5_000 } });
+        const content = randomBytes(CHUNK + 1);
+        const file = await over.openDestination(at('frozen'), options(content.length));
+        await writeFrom(file, content);
+        const holding = proxy.holdWhen(() => existsSync(join(server.root, 'frozen')), 'down');
+        const committing = file.commit(whole(content));
+        committing.catch(() => undefined);
+        const release = await holding;
+        proxy.stall(true);
+        await expect(committing).rejects.toMatchObject({
+          code: 'stalled',
+          message: expect.stringMatching(/nothing for 2 s, and nothing on a new connection/),
+        });
+        proxy.stall(false);
+        release();
+        await file.close();
+      },
+    );
 
     describe('connections', () => {
       test('never exceed the limit', async () => {
@@ -657,7 +661,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         for (const name of names) expect(await readFile(join(busy.root, name), 'utf8')).toBe(name);
       });
 
-      test('are waited for if other processes have all that the server accepts', async () => {
+      test('are waited for if other processes have all that the server accepts', LONG, async () => {
         const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 1' : 'max_per_ip=1';
         const full = await otherServer({ extraConfig });
         const other = endpoint({}, full);
@@ -674,7 +678,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         expect(await readFile(join(full.root, 'file'), 'utf8')).toBe('content');
       });
 
-      test('are reported as refused if the server stays busy', async () => {
+      test('are reported as refused if the server stays busy', LONG, async () => {
         const extraConfig = kind === 'proftpd' ? 'MaxClientsPerUser 1' : 'max_clients=1';
         const full = await otherServer({ extraConfig });
         const other = endpoint({}, full);

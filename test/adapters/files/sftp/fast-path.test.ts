@@ -26,6 +26,7 @@ import {
   whyNoSftpServer,
 } from '../../../support/file-servers/sftp/server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { longUnless } from '../../../support/run/long.ts';
 import { download, upload } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
@@ -93,6 +94,7 @@ describe.each([
 
   describe.skipIf(whyNot !== null)(
     whyNot === null ? 'on OpenSSH' : `on OpenSSH (${whyNot})`,
+    longUnless(fastPath),
     () => {
       test('keeps every byte during repeated key exchanges', async () => {
         const server = await openssh({ extraConfig: 'RekeyLimit 1M' });

@@ -24,6 +24,7 @@ import {
 } from '../../../support/file-servers/sftp/server.ts';
 import { freePort } from '../../../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { LONG } from '../../../support/run/long.ts';
 import {
   abandon,
   describeFileEndpoint,
@@ -608,18 +609,22 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(content.equals(await download(over, at('far-away')))).toBe(true);
     });
 
-    test('a file that is closed while it connects again returns both connections', async () => {
-      const { proxy, over } = await proxied({ maxConnections: 2, timeouts: { idleMs: 100 } });
-      proxy.delay(100);
-      const file = await over.openDestination(at('closed-early'), options(64 * MiB));
-      // The next step opens the file over it, which takes a round trip.
-      await vi.waitFor(async () => expect(await over.connections()).toBe(2), {
-        timeout: 30_000,
-        interval: 5,
-      });
-      await file.close();
-      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
-    });
+    test(
+      'a file that is closed while it connects again returns both connections',
+      LONG,
+      async () => {
+        const { proxy, over } = await proxied({ maxConnections: 2, timeouts: { idleMs: 100 } });
+        proxy.delay(100);
+        const file = await over.openDestination(at('closed-early'), options(64 * MiB));
+        // The next step opens the file over it, which takes a round trip.
+        await vi.waitFor(async () => expect(await over.connections()).toBe(2), {
+          timeout: 30_000,
+          interval: 5,
+        });
+        await file.close();
+        await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
+      },
+    );
 
     test('a stall is an error', async () => {
       await writeFile(at('stalling'), randomBytes(MiB));
@@ -633,7 +638,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await file.close();
     });
 
-    test('a server may take longer for the commit of a big file', async () => {
+    test('a server may take longer for the commit of a big file', LONG, async () => {
       const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
       for (const [name, size, silentMs] of [
         ['slow-commit', 9 * MiB, 1_000],

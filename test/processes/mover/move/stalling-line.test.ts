@@ -18,7 +18,7 @@ import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
 import { startBehindProxy } from '../../../support/file-servers/behind-proxy.ts';
 import { whyNotAll } from '../../../support/file-servers/endpoints.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
-import { longUnless } from '../../../support/run/long.ts';
+import { LONG, longUnless } from '../../../support/run/long.ts';
 
 // These tests wait for connections that say nothing, on machines that may be busy.
 vi.setConfig({ testTimeout: 120_000 });
@@ -130,7 +130,7 @@ test.skipIf(whyNoSftp)(whyNoSftp ? `${kept} (skipped: ${whyNoSftp})` : kept, asy
 });
 
 const title = 'S3, whose parts have a smallest size, gets one more try, and the error says why';
-test.skipIf(whyNoSftp)(whyNoSftp ? `${title} (skipped: ${whyNoSftp})` : title, async () => {
+test.skipIf(whyNoSftp)(whyNoSftp ? `${title} (skipped: ${whyNoSftp})` : title, LONG, async () => {
   await expect(moved('destination', 's3-strict')).rejects.toMatchObject({
     failure: {
       code: 'stalled',

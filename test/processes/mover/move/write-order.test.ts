@@ -17,6 +17,7 @@ import {
   startOtherSftpServer,
   whyNoOtherSftpServer,
 } from '../../../support/file-servers/sftp/other-servers.ts';
+import { LONG } from '../../../support/run/long.ts';
 
 /** Such a server waits a second for the bytes that come next, then refuses the others. */
 const IN_ORDER = 'rclone-stream';
@@ -71,7 +72,7 @@ test.skipIf(whyNot)(`${title}, whatever is read first${skipped}`, async () => {
   expect(content.equals(await read('file'))).toBe(true);
 });
 
-test.skipIf(whyNot)(`${title}, also with a limited bandwidth${skipped}`, async () => {
+test.skipIf(whyNot)(`${title}, also with a limited bandwidth${skipped}`, LONG, async () => {
   const { endpoint, read } = await destination();
   const content = randomBytes(2 * CHUNK_BYTES);
   const pacer = createPacer();

@@ -5,7 +5,6 @@ import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, expectAccessible, expectGoodLooks } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
-import { longUnless } from '../support/run/long.ts';
 import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
 import { addWebhook, appendTransfer, type Step } from '../support/webhooks/webhooks.ts';
 
@@ -55,33 +54,29 @@ await describeConsole('the pages of administration', () => {
   });
 
   /** `npm test` looks at one page of each kind: a list, a form, the details of one thing. */
-  const pages: [name: string, path: () => string, short?: 'short'][] = [
-    ['the endpoints', () => 'settings/endpoints', 'short'],
+  const pages: [name: string, path: () => string][] = [
+    ['the endpoints', () => 'settings/endpoints'],
     ['a new endpoint', () => 'settings/endpoints/new'],
     ['an endpoint', () => `settings/endpoints/${ids.endpoint}`],
     ['an endpoint that is not trusted', () => `settings/endpoints/${ids.untrusted}`],
-    ['the form of an endpoint', () => `settings/endpoints/${ids.endpoint}/edit`, 'short'],
+    ['the form of an endpoint', () => `settings/endpoints/${ids.endpoint}/edit`],
     ['the API keys', () => 'settings/api-keys'],
     ['the webhooks', () => 'webhooks'],
     ['a webhook', () => `webhooks/${ids.webhook}`],
     ['a delivery', () => `webhooks/${ids.webhook}/deliveries/${ids.delivery}`],
     ['failed deliveries', () => 'webhooks/failed-deliveries'],
     ['failed deliveries of all accounts', () => 'webhooks/failed-deliveries?account=all'],
-    ['operations', () => 'operations', 'short'],
-    ['the history of a transfer', () => `transfers/${ids.transfer}`, 'short'],
+    ['operations', () => 'operations'],
+    ['the history of a transfer', () => `transfers/${ids.transfer}`],
   ];
-  for (const [name, path, short] of pages)
-    test(
-      `${name}: accessible, fits the screen in each width and theme`,
-      longUnless(short === 'short'),
-      async () => {
-        const page = await console.visitSignedIn(`/console/${path()}`);
-        await page.locator('h1').waitFor();
-        await page.locator('main :is(table, form, .card)').first().waitFor();
-        expect(await page.getByRole('alert').count()).toBe(0);
-        await expectGoodLooks(page);
-      },
-    );
+  for (const [name, path] of pages)
+    test(`${name}: accessible, fits the screen in each width and theme`, async () => {
+      const page = await console.visitSignedIn(`/console/${path()}`);
+      await page.locator('h1').waitFor();
+      await page.locator('main :is(table, form, .card)').first().waitFor();
+      expect(await page.getByRole('alert').count()).toBe(0);
+      await expectGoodLooks(page);
+    });
 
   test('the current page and what is drawn stay visible in the few colours of the user', async () => {
     const page = await console.visitSignedIn('/console/operations', {

@@ -1,7 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import type { EndpointName } from '../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
-import { longUnless } from '../support/run/long.ts';
 import { until } from '../support/service/transfers.ts';
 import { describeFaulty, oneSide, useSurroundings } from './one-side.ts';
 
@@ -11,15 +9,12 @@ vi.setConfig({ testTimeout: 90_000 });
 const MiB = 1 << 20;
 /** Five chunks. Four are sent side by side at most, so all of it cannot be on its way. */
 const SIZE = 40 * MiB;
-/** The long run has all kinds. */
-const SHORT: EndpointName[] = ['sftp'];
 
 describeWithPostgres('the progress of a transfer', () => {
   const surroundings = useSurroundings();
 
   describeFaulty(surroundings, (faulty) => {
-    const options = longUnless(SHORT.includes(faulty.name));
-    test('rises within a chunk, as the destination takes the bytes', options, async () => {
+    test('rises within a chunk, as the destination takes the bytes', async () => {
       const { proxy, create, beginOf, arrives } = oneSide(surroundings, faulty, 'destination');
       const { commands } = surroundings.installation;
       // All kinds share the server of the source.

@@ -3,7 +3,6 @@ import { expect, test, vi } from 'vitest';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
-import { LONG } from '../support/run/long.ts';
 import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
@@ -49,7 +48,7 @@ await describeConsole('operations in the console', () => {
     await expectAccessible(page);
   });
 
-  test('movers, queue and graphs are shown, and a table of the figures', LONG, async () => {
+  test('movers, queue and graphs are shown, and a table of the figures', async () => {
     const page = await console.visitSignedIn('/console/operations?hours=1');
     await page.getByRole('heading', { name: 'Last hour' }).waitFor();
     await page.getByRole('table', { name: 'Movers, oldest first' }).getByText('0 of').waitFor();
@@ -72,28 +71,24 @@ await describeConsole('operations in the console', () => {
     expect(page.url()).toContain('hours=168');
   });
 
-  test(
-    'a task longer than one poll stays visible, with the reason of a failure',
-    LONG,
-    async () => {
-      const page = await console.visitSignedIn('/console/settings/api-keys');
-      let answering = true;
-      await page.route('**/v1/movers', async (route) => {
-        await sleep(3_000);
-        if (answering) await route.continue();
-        else
-          await route.fulfill({
-            status: 503,
-            json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
-          });
-      });
-      await page.goto('/console/operations');
-      await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();
-      answering = false;
-      await page.getByRole('alert').getByText('Postgres is away').waitFor();
-      await page.unrouteAll({ behavior: 'wait' });
-      await page.getByRole('alert').waitFor({ state: 'detached' });
-      console.pardon(503);
-    },
-  );
+  test('a task longer than one poll stays visible, with the reason of a failure', async () => {
+    const page = await console.visitSignedIn('/console/settings/api-keys');
+    let answering = true;
+    await page.route('**/v1/movers', async (route) => {
+      await sleep(3_000);
+      if (answering) await route.continue();
+      else
+        await route.fulfill({
+          status: 503,
+          json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+        });
+    });
+    await page.goto('/console/operations');
+    await page.getByRole('table', { name: 'Movers, oldest first' }).waitFor();
+    answering = false;
+    await page.getByRole('alert').getByText('Postgres is away').waitFor();
+    await page.unrouteAll({ behavior: 'wait' });
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    console.pardon(503);
+  });
 });

@@ -3,7 +3,6 @@ import { expect, test, vi } from 'vitest';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, eventually, provideKey } from '../support/console/console.ts';
 import { tabTo, useConsole } from '../support/console/use-console.ts';
-import { LONG } from '../support/run/long.ts';
 import { startWebhookReceiver } from '../support/webhooks/receiver.ts';
 import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -22,7 +21,7 @@ await describeConsole('the focus in the console', () => {
     await page.keyboard.press('Enter');
   };
 
-  test('stays in the list when filters are cleared, saved, applied and deleted', LONG, async () => {
+  test('stays in the list when filters are cleared, saved, applied and deleted', async () => {
     await appendTransfer(console.installation.store, ['cancelled']);
     const page = await console.visitSignedIn('/console/transfers?status=cancelled');
     const heading = page.getByRole('heading', { level: 1 });
@@ -110,7 +109,7 @@ await describeConsole('the focus in the console', () => {
     await hasFocus(page, revoke);
   });
 
-  test('goes to the next delivery after the retry of one', LONG, async () => {
+  test('goes to the next delivery after the retry of one', async () => {
     const receiver = await startWebhookReceiver();
     receiver.behave(500);
     const accountId = 'acc_default';
@@ -136,29 +135,25 @@ await describeConsole('the focus in the console', () => {
     await receiver.close();
   });
 
-  test(
-    'returns with Back to the link that was followed, on a page of any length',
-    LONG,
-    async () => {
-      const { store } = console.installation;
-      for (let count = 0; count < 30; count++) await appendTransfer(store, ['cancelled']);
-      const { transferId } = await appendTransfer(store, ['cancelled'], { file_name: 'mine.csv' });
-      for (const path of [
-        '/console/transfers?status=cancelled&order=created_at',
-        `/console/transfers?q=${transferId}`,
-      ]) {
-        const page = await console.visitSignedIn(path);
-        const link = page.getByRole('link', { name: 'mine.csv' });
-        await link.click();
-        const heading = page.getByRole('heading', { level: 1, name: 'mine.csv' });
-        await hasFocus(page, heading);
-        await page.goBack();
-        await hasFocus(page, link);
-        await eventually(() => link.and(page.locator(':focus')).isVisible()).toBe(true);
-        // Another page takes the focus as ever.
-        await page.goForward();
-        await hasFocus(page, heading);
-      }
-    },
-  );
+  test('returns with Back to the link that was followed, on a page of any length', async () => {
+    const { store } = console.installation;
+    for (let count = 0; count < 30; count++) await appendTransfer(store, ['cancelled']);
+    const { transferId } = await appendTransfer(store, ['cancelled'], { file_name: 'mine.csv' });
+    for (const path of [
+      '/console/transfers?status=cancelled&order=created_at',
+      `/console/transfers?q=${transferId}`,
+    ]) {
+      const page = await console.visitSignedIn(path);
+      const link = page.getByRole('link', { name: 'mine.csv' });
+      await link.click();
+      const heading = page.getByRole('heading', { level: 1, name: 'mine.csv' });
+      await hasFocus(page, heading);
+      await page.goBack();
+      await hasFocus(page, link);
+      await eventually(() => link.and(page.locator(':focus')).isVisible()).toBe(true);
+      // Another page takes the focus as ever.
+      await page.goForward();
+      await hasFocus(page, heading);
+    }
+  });
 });

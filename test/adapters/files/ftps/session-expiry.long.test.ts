@@ -9,7 +9,6 @@ import {
   startFtpsServer,
   whyNoFtpsServer,
 } from '../../../support/file-servers/ftps/server.ts';
-import { longUnless } from '../../../support/run/long.ts';
 import { download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './ftps-endpoint.ts';
 
@@ -23,7 +22,6 @@ const whyNot = await whyNoFtpsServer('proftpd');
 for (const version of ['TLSv1.2', 'TLSv1.3'])
   describe.skipIf(whyNot !== null)(
     `a control connection that outlives its TLS session, over ${version}${whyNot ? ` (${whyNot})` : ''}`,
-    longUnless(version === 'TLSv1.3'),
     () => {
       let server: FtpsServer;
       const open: FileEndpoint[] = [];

@@ -5,7 +5,6 @@ import { describeConsole, eventually, expectAccessible } from '../support/consol
 import { useConsole } from '../support/console/use-console.ts';
 import { startShelf } from '../support/file-servers/sftp/shelf.ts';
 import { freePort } from '../support/network/free-port.ts';
-import { LONG } from '../support/run/long.ts';
 import { flowsOf } from '../support/service/flows.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
 import {
@@ -64,7 +63,7 @@ await describeConsole('a second click after a lost answer', () => {
     expect(verify).not.toThrow();
   }
 
-  test('registers a webhook once, with the secret that is shown', LONG, async () => {
+  test('registers a webhook once, with the secret that is shown', async () => {
     const page = await console.visitSignedIn('/console/webhooks');
     await page.getByRole('button', { name: 'New webhook' }).click();
     await page.getByLabel('URL').fill(receiver.url);
@@ -76,7 +75,7 @@ await describeConsole('a second click after a lost answer', () => {
     await expectSigning(page, secret);
   });
 
-  test('replaces a secret once, so the old one stays valid', LONG, async () => {
+  test('replaces a secret once, so the old one stays valid', async () => {
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     const page = await console.visitSignedIn(`/console/webhooks/${id}`);
     await page.getByRole('button', { name: 'Rotate secret' }).click();
@@ -89,7 +88,7 @@ await describeConsole('a second click after a lost answer', () => {
     ]);
   });
 
-  test('replays events once, and pings once', LONG, async () => {
+  test('replays events once, and pings once', async () => {
     const { installation } = console;
     const { eventIds } = await appendTransfer(installation.store, ['cancelled']);
     await eventually(async () => (await get('/transfers?status=cancelled')).data.length).toBe(1);
@@ -111,7 +110,7 @@ await describeConsole('a second click after a lost answer', () => {
     expect(await deliveries()).toHaveLength(1);
   });
 
-  test('runs a flow once, and again after an answer', LONG, async () => {
+  test('runs a flow once, and again after an answer', async () => {
     const shelf = await startShelf();
     await configureEndpoint(console.installation, shelf.endpoint);
     const flow = flowsOf(console);
@@ -133,7 +132,7 @@ await describeConsole('a second click after a lost answer', () => {
     await shelf.stop();
   });
 
-  test('creates a key once, and says that it is lost', LONG, async () => {
+  test('creates a key once, and says that it is lost', async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     await page.getByRole('button', { name: 'Create key' }).click();
     const dialog = page.getByRole('dialog');

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type ProxiedEndpoint, startBehindProxy } from '../support/file-servers/behind-proxy.ts';
 import { sha256At, uriOf, whyNotAll } from '../support/file-servers/endpoints.ts';
-import { LONG } from '../support/run/long.ts';
 import { configureEndpoint, submit, untilStatus } from '../support/service/installation.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
 import { describeTransfers } from '../support/service/transfers.ts';
@@ -55,7 +54,7 @@ await describeTransfers('a line whose connections end before a chunk is through'
     });
   }
 
-  test('a transfer to S3, whose parts have a smallest size, says why it fails', LONG, async () => {
+  test('a transfer to S3, whose parts have a smallest size, says why it fails', async () => {
     pair.create('to-s3', SIZE);
     const id = await submit(pair.installation, 'sftp://alpha/to-s3', uriOf('s3-strict', 'to-s3'));
     const { error } = (await untilStatus(pair.installation, id, 'failed')).facts;

@@ -9,7 +9,6 @@ import {
 } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
-import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
@@ -87,7 +86,7 @@ await describeConsole('batches in the console', () => {
     await expectAccessible(page);
   });
 
-  test('a batch that waits is cancelled', LONG, async () => {
+  test('a batch that waits is cancelled', async () => {
     const { sql } = console.installation;
     const api = (method: string, path: string, body?: object) =>
       fetch(console.url + path, {
