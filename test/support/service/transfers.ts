@@ -8,6 +8,8 @@ import { streamName } from '../../../src/domain/events/streams.ts';
 import type { TransferError } from '../../../src/domain/transfers/errors.ts';
 import type { Transfer, TransferEvent } from '../../../src/domain/transfers/transfer.ts';
 import type { Installation } from '../../../src/installation.ts';
+import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
+import { isCaughtUp } from '../../../src/projections/read-to-end.ts';
 import { whyNoSftpServer } from '../file-servers/sftp/server.ts';
 import { describeWithPostgres } from '../postgres/test-database.ts';
 import { transferInLog } from './installation.ts';
@@ -118,9 +120,13 @@ export async function savedChunks({ sql }: Installation, id: string): Promise<nu
  * run until then. A clean-up that fails, as on a connection that a test cuts, is due again soon,
  * and not a minute later.
  */
-export async function untilCleanedUp({ sql }: Installation, id?: string): Promise<void> {
+export async function untilCleanedUp(installation: Installation, id?: string): Promise<void> {
+  const { sql, store } = installation;
   const left = id === undefined ? sql`true` : sql`transfer_id = ${id}`;
+  const end = await store.head();
   await until('the clean-up of ended transfers', async () => {
+    // A transfer has no clean-up before the consumer has its end.
+    if (!(await isCaughtUp(installation, dispatchConsumer, { end }))) return false;
     await sql`
       update work.cleanups set due_at = now()
        where ${left} and tries > 0 and due_at < now() + interval '1 minute' * power(2, tries - 1)
