@@ -154,7 +154,7 @@ await describeTransfers('a flow', () => {
     expect(await waits()).toBe(0);
   });
 
-  test('skips what is there when it is created, if it is asked to', LONG, async () => {
+  test('skips the files that exist at its creation, if the request says so', LONG, async () => {
     write('new/old.csv', 'old');
     const id = await flows.create('new', { start: 'new_only' });
     await until('the files are skipped', async () =>
@@ -264,7 +264,7 @@ await describeTransfers('a flow', () => {
       const { position } = await switchFlow(commands, 'acc_default', id, 'pause', CAUSE);
       await commands.waitFor('flows', position);
       write('every/c.csv', 'c');
-      // A paused flow still does what somebody asks for.
+      // A paused flow still runs on request.
       expect(await flows.run(id)).toMatchObject({ reason: 'request', counts: { files: 1 } });
       await updateFlow(commands, 'acc_default', id, { name: 'other' }, CAUSE);
       const removed = await switchFlow(commands, 'acc_default', id, 'remove', CAUSE);

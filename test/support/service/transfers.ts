@@ -124,9 +124,11 @@ export async function untilCleanedUp(installation: Installation, id?: string): P
   const { sql, store } = installation;
   const left = id === undefined ? sql`true` : sql`transfer_id = ${id}`;
   const end = await store.head();
+  // A transfer has no clean-up before the consumer has its end.
+  await until('the consumer has the ends of transfers', () =>
+    isCaughtUp(installation, dispatchConsumer, { end }),
+  );
   await until('the clean-up of ended transfers', async () => {
-    // A transfer has no clean-up before the consumer has its end.
-    if (!(await isCaughtUp(installation, dispatchConsumer, { end }))) return false;
     await sql`
       update work.cleanups set due_at = now()
        where ${left} and tries > 0 and due_at < now() + interval '1 minute' * power(2, tries - 1)
