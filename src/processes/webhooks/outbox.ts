@@ -100,7 +100,11 @@ export function createOutboxConsumer(
             await endDeliveriesOfRemoved(tx, events);
           },
         };
-      const { ready, rows, afterSave } = await attemptFirst(deliveries, webhooksOf(candidates));
+      const { ready, rows, afterSave } = await attemptFirst({
+        deliveries,
+        webhooks: webhooksOf(candidates),
+        isBehind: events.length >= BATCH,
+      });
       return {
         ready,
         writes: (tx) => tx`${savedHours(tx, hours)} ${insertedDeliveries(tx, rows())}`,

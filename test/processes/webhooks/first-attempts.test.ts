@@ -11,6 +11,7 @@ import type {
 } from '../../../src/processes/webhooks/deliverer/attempted-batch.ts';
 import { createDeliverer } from '../../../src/processes/webhooks/deliverer/deliverer.ts';
 import { createFirstAttempts } from '../../../src/processes/webhooks/deliverer/first-attempts.ts';
+import type { Attempt } from '../../../src/processes/webhooks/delivery-table/claim.ts';
 import { createOutboxConsumer } from '../../../src/processes/webhooks/outbox.ts';
 import type { Consumer } from '../../../src/projections/consumer.ts';
 import { readToEnd } from '../../../src/projections/read-to-end.ts';
@@ -285,10 +286,12 @@ describeWithPostgres('first attempts', () => {
   describe('offered to the deliverer', () => {
     let added: Claimed[];
     let places: number;
+    let isBehind: boolean;
     let offer: (...transfers: string[]) => Promise<AttemptedBatch>;
     beforeEach(async () => {
       added = [];
       places = 256;
+      isBehind = false;
       const attemptFirst = createFirstAttempts({
         sql: installation.sql,
         limits: {
@@ -303,8 +306,8 @@ describeWithPostgres('first attempts', () => {
       });
       const webhook = { webhook_id: webhookId, url: receiver.url, previous: null } as Webhook;
       offer = (...transfers) =>
-        attemptFirst(
-          transfers.map((transfer_id) => ({
+        attemptFirst({
+          deliveries: transfers.map((transfer_id) => ({
             webhook_id: webhookId,
             account_id: 'acc_default',
             event_id: newId('evt'),
@@ -312,8 +315,9 @@ describeWithPostgres('first attempts', () => {
             transfer_id,
             body: '{}',
           })),
-          new Map([[webhookId, webhook]]),
-        );
+          webhooks: new Map([[webhookId, webhook]]),
+          isBehind,
+        });
       (await offer()).afterSave(true);
     });
 
@@ -322,6 +326,32 @@ describeWithPostgres('first attempts', () => {
       const { rows } = await offer('txr_1', 'txr_2', 'txr_3');
       expect(added).toHaveLength(2);
       expect(rows().map(({ claim_id }) => claim_id === null)).toEqual([false, false, true]);
+    });
+
+    describe('while the outbox is behind and a webhook has no place', () => {
+      beforeEach(async () => {
+        places = 1;
+        await offer('txr_1', 'txr_2');
+        isBehind = true;
+      });
+      const attempt = { next: { status: 'delivered' } } as Attempt;
+
+      it('wait for a place', async () => {
+        const next = offer('txr_3');
+        added[0]?.first?.attemptEnded(attempt);
+        expect((await next).rows()[0]?.claim_id).not.toBeNull();
+        expect(added).toHaveLength(3);
+      });
+
+      it('are left to the deliverers if none comes', async () => {
+        expect((await offer('txr_3')).rows()[0]?.claim_id).toBeNull();
+      });
+    });
+
+    it('begin 512 requests at once to all webhooks', async () => {
+      places = 1_000;
+      await offer(...Array.from({ length: 600 }, (_, i) => `txr_${i}`));
+      expect(added).toHaveLength(512);
     });
 
     it('stand back while released work waits for its row', async () => {

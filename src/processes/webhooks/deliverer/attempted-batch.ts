@@ -10,12 +10,12 @@ import type { DeliveryRow, NewDelivery } from '../delivery-table/insert.ts';
 import { announceDeliveries } from '../delivery-table/pending.ts';
 import type { ConcurrencyLimits } from './concurrency-limits.ts';
 
-/** The rows of a batch wait for the outcomes of webhooks whose last request took less. */
-const PROMPT_MS = 25;
-/** How long they wait. */
+/** How long the rows of a batch wait for the outcomes of prompt webhooks. */
 const WAIT_MS = 100;
 /** Batches that are not saved yet: one is prepared while another is saved. */
 const BATCHES = 2;
+/** First attempts of all webhooks under way at once. More would only make each of them slower. */
+export const AT_ONCE = 512;
 
 /** A claim with its time by the claims' clock (epoch ms) and by `performance.now()`. */
 export type Claimed = Claim &
@@ -56,9 +56,11 @@ export interface AttemptedBatch {
   afterSave(saved: boolean): void;
 }
 
+type Limits = ConcurrencyLimits<Claimed>;
+
 export interface AttemptedBatchDeps {
   sql: Sql;
-  limits: ConcurrencyLimits<Claimed>;
+  limits: Limits;
   /** Releases claims whose attempt is not made. */
   release(claimed: Claimed[]): Promise<void>;
   /** After it aborts, no attempt begins. */
@@ -89,24 +91,38 @@ interface OfferedBatch {
   webhooks: ReadonlyMap<string, Webhook>;
   /** Webhooks of which nothing else is due. */
   idle: Set<string>;
+  /** A webhook is prompt if its last request took less. */
+  promptMs: number;
   /** The claim of all its first attempts. */
   claim: { claim_id: string } & ClaimTime;
   /** The time of the claim, by the claims' clock. */
   now: string;
 }
 
+/** Returns how many more first attempts may begin, of all webhooks together. */
+export function placesInAll(limits: Limits, { openAttempts, waitingAttempts }: AllBatches): number {
+  const open = [...openAttempts.values()].reduce((sum, count) => sum + count, 0);
+  return Math.min(AT_ONCE - open, limits.capacity().healthy - waitingAttempts);
+}
+
+/** Returns how many first attempts of a webhook may be under way. */
+export function placesOf(limits: Limits, webhookId: string, promptMs: number): number {
+  // The batches of prompt webhooks are saved soon.
+  return limits.places(webhookId) * (limits.answersWithin(promptMs, webhookId) ? BATCHES : 1);
+}
+
 /** Begins the first attempts of a batch, and leaves its other deliveries to the deliverers. */
 export function attemptBatch(
   { sql, limits, release, signal }: AttemptedBatchDeps,
   all: AllBatches,
-  { rows, webhooks, idle, claim, now }: OfferedBatch,
+  { rows, webhooks, idle, promptMs, claim, now }: OfferedBatch,
 ): AttemptedBatch {
   const { promise: saveEnded, resolve: endSave } = Promise.withResolvers<void>();
   const batch = {
     /** True once the rows have left to be saved. */
     rowsAreFinal: false,
     isLost: false,
-    freePlaces: limits.capacity().healthy - all.waitingAttempts,
+    freePlaces: placesInAll(limits, all),
     /** The number of claims that have not ended. */
     openClaims: 0,
     /** Webhooks with rows for the deliverers. */
@@ -124,10 +140,8 @@ export function attemptBatch(
   }
 
   function hasPlace({ webhook_id }: DeliveryRow): boolean {
-    if (!idle.has(webhook_id)) return false;
-    // The batches of prompt webhooks are saved soon.
-    const batches = limits.answersWithin(PROMPT_MS, webhook_id) ? BATCHES : 1;
-    return (all.openAttempts.get(webhook_id) ?? 0) < limits.places(webhook_id) * batches;
+    const open = all.openAttempts.get(webhook_id) ?? 0;
+    return idle.has(webhook_id) && open < placesOf(limits, webhook_id, promptMs);
   }
 
   /** Nothing of its webhook that follows overtakes it. */
@@ -144,7 +158,7 @@ export function attemptBatch(
     addToCount(all.openAttempts, row.webhook_id, 1);
     void wasMade.then(() => addToCount(all.openAttempts, row.webhook_id, -1));
     Object.assign(row, { created_at: now, claim_id: claim.claim_id });
-    if (limits.answersWithin(PROMPT_MS, row.webhook_id)) batch.promptAttempts.push(wasMade);
+    if (limits.answersWithin(promptMs, row.webhook_id)) batch.promptAttempts.push(wasMade);
     const before = follow(all.lastAttempts, row, wasMade);
     const first = firstAttempt(row, setMade);
     const work = { ...row, ...settingsOf(webhook), ...claim, tries: 0, first };

@@ -9,6 +9,10 @@
  * attempt that is still under way when the batch is saved gets a row with its claim, and its
  * outcome is recorded as of any other claim.
  *
+ * Once a delivery is left to the deliverers, all that follow of its webhook are, until none is due.
+ * Each costs twice as much then. So while the outbox is behind the log, it waits for webhooks that
+ * will have places soon, and it waits longer for outcomes. Webhooks that are slow delay nothing.
+ *
  * What can go wrong:
  * - A batch is not saved. Its events come again, and so do the requests that were made. Until a
  *   batch has been saved again, no first attempt is made here. So a database that is full, or a
@@ -20,23 +24,40 @@
  *
  * attempted-batch.ts makes the attempts of one batch.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../../../domain/ids.ts';
 import type { Webhook } from '../../../domain/webhook.ts';
 import { type Clock, findDueWebhooks } from '../delivery-table/claim.ts';
 import { asRows, type NewDelivery } from '../delivery-table/insert.ts';
 import {
   type AllBatches,
+  AT_ONCE,
   type AttemptedBatch,
   type AttemptedBatchDeps,
   attemptBatch,
+  placesInAll,
+  placesOf,
 } from './attempted-batch.ts';
 import { QUICK_MS } from './concurrency-limits.ts';
 
-/** Makes first attempts of the deliveries of a batch. `webhooks` has the webhooks by id. */
-export type AttemptFirst = (
-  deliveries: NewDelivery[],
-  webhooks: ReadonlyMap<string, Webhook>,
-) => Promise<AttemptedBatch>;
+/** A webhook is prompt if its last request took less. The second applies while the outbox is behind. */
+const PROMPT_MS = 25;
+const PROMPT_BEHIND_MS = 100;
+/** How long a batch waits for places, and the pause between two looks. */
+const WAIT_MS = 100;
+const LOOK_MS = 10;
+
+/** A batch of new deliveries. */
+export interface NewBatch {
+  deliveries: NewDelivery[];
+  /** The webhooks of the deliveries, by id. */
+  webhooks: ReadonlyMap<string, Webhook>;
+  /** True if the log has further events. */
+  isBehind: boolean;
+}
+
+/** Makes first attempts of the deliveries of a batch. */
+export type AttemptFirst = (batch: NewBatch) => Promise<AttemptedBatch>;
 
 export interface FirstAttemptsDeps extends AttemptedBatchDeps {
   clock?: Clock | undefined;
@@ -68,10 +89,34 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
     return { idle: new Set(free.filter((id) => !due.includes(id) && isFree(id))), now };
   }
 
-  return async (deliveries, webhooks) => {
-    const claimedMark = performance.now();
-    const { idle, now } = await findIdle([...webhooks.keys()]);
-    const claim = { claim_id: newId('clm'), claimedAt: Date.parse(now), claimedMark };
-    return attemptBatch(deps, all, { rows: asRows(deliveries), webhooks, idle, claim, now });
+  /** Returns true if prompt webhooks lack places, or have work that is due, and both may soon end. */
+  function mustWait(deliveries: NewDelivery[], idle: Set<string>): boolean {
+    const prompt = deliveries.filter(({ webhook_id }) =>
+      limits.answersWithin(PROMPT_BEHIND_MS, webhook_id),
+    );
+    if (!all.lastBatchSaved || prompt.length === 0) return false;
+    if (placesInAll(limits, all) < Math.min(prompt.length, AT_ONCE)) return true;
+    const byWebhook = Map.groupBy(prompt, ({ webhook_id }) => webhook_id);
+    return [...byWebhook].some(([webhookId, { length }]) => {
+      const places = placesOf(limits, webhookId, PROMPT_BEHIND_MS);
+      const free = places - (all.openAttempts.get(webhookId) ?? 0);
+      return !idle.has(webhookId) || free < Math.min(length, places);
+    });
+  }
+
+  return async ({ deliveries, webhooks, isBehind }) => {
+    const until = performance.now() + (isBehind ? WAIT_MS : 0);
+    for (;;) {
+      const claimedMark = performance.now();
+      const { idle, now } = await findIdle([...webhooks.keys()]);
+      if (performance.now() < until && !signal.aborted && mustWait(deliveries, idle)) {
+        await sleep(LOOK_MS);
+        continue;
+      }
+      const claim = { claim_id: newId('clm'), claimedAt: Date.parse(now), claimedMark };
+      const promptMs = isBehind ? PROMPT_BEHIND_MS : PROMPT_MS;
+      const batch = { rows: asRows(deliveries), webhooks, idle, promptMs, claim, now };
+      return attemptBatch(deps, all, batch);
+    }
   };
 }
