@@ -1,13 +1,12 @@
 import { basename, dirname, join } from 'node:path/posix';
-import type { Stats } from 'ssh2';
 import { abortable, abortError } from '../abort.ts';
 import { asBuffer } from '../as-buffer.ts';
-import { type UnixTime, wholeSeconds } from '../modification-time.ts';
 import { asidePath, type PartState, partPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { onPart, publish, STALLS_TO_COMMIT, settle } from '../publish.ts';
-import { fileError, isRefusal, nullIfRefused } from './errors.ts';
+import { fileError } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
+import { type FlushedPart, flushAndClose, setTime } from './flush-part.ts';
 import { closeHandle, openHandle, openToRead } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
@@ -102,14 +101,6 @@ interface Opened {
   options: OpenDestination;
 }
 
-/** A part that is flushed and closed. */
-interface Finished {
-  /** Its size in bytes, as the server says. */
-  held: number;
-  /** True if it has the modification time that was asked for. */
-  timeIsSet: boolean;
-}
-
 function destinationFile(
   pool: Pool,
   lease: Lease,
@@ -129,9 +120,20 @@ function destinationFile(
   );
   const writes = new Set<Promise<void>>();
   let handlesClosed: Promise<void> | null = null;
-  let finished: Promise<Finished> | null = null;
+  let finished: Promise<FlushedPart> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => connections.abandon();
+  const written = {
+    connection,
+    names,
+    part,
+    handle,
+    size,
+    modifiedAt,
+    stalls,
+    closeHandles,
+    signal,
+  };
   signal.addEventListener('abort', abandon, { once: true });
 
   async function fail(error: unknown, step: FileStep): Promise<FileError> {
@@ -164,53 +166,14 @@ function destinationFile(
     }
   }
 
-  /**
-   * Sets the time of the part, before its handle is closed or by its name. Resolves with the
-   * server's refusal, or null.
-   */
-  async function setTime(time: UnixTime, by: 'handle' | 'name'): Promise<string | null> {
-    const seconds = wholeSeconds(time);
-    if (seconds >= 2 ** 32) return 'SFTP has no times after 2106';
-    const setting = connection.request((sftp, done) =>
-      by === 'handle'
-        ? sftp.futimes(handle, seconds, seconds, done)
-        : sftp.utimes(part, seconds, seconds, done),
-    );
-    return abortable(setting, signal, 'commit').then(
-      () => null,
-      (error) => {
-        if (isRefusal(error)) return error.message;
-        throw error;
-      },
-    );
-  }
-
   function closeHandles(): Promise<void> {
     handlesClosed ??= connections.close(stalls);
     return handlesClosed;
   }
 
-  /** Flushes and closes the part. */
-  function finish(): Promise<Finished> {
-    finished ??= flushAndClose();
+  function finish(): Promise<FlushedPart> {
+    finished ??= flushAndClose(written);
     return finished;
-  }
-
-  async function flushAndClose(): Promise<Finished> {
-    // A server answers the requests for one handle in order, so they need not wait for each other.
-    const flushed = connection.extensions.has('fsync@openssh.com')
-      ? connection.request((sftp, done) => sftp.ext_openssh_fsync(handle, done), { stalls })
-      : null;
-    const measured = connection
-      .request<Stats>((sftp, done) => sftp.fstat(handle, done))
-      .catch(nullIfRefused);
-    const timed = modifiedAt && connection.inOrder ? setTime(modifiedAt, 'handle') : undefined;
-    const [stats, timeRefused] = await Promise.all([measured, timed, flushed, closeHandles()]);
-    const timeIsSet = timeRefused === null;
-    if (stats?.size === size) return { held: size, timeIsSet };
-    // Some servers measure a file, or know its size, only when it is closed.
-    const closed = connection.request<Stats>((sftp, done) => sftp.stat(part, done));
-    return { held: (await onPart(names, part, 'commit', closed)).size, timeIsSet };
   }
 
   async function end(): Promise<void> {
@@ -263,7 +226,8 @@ function destinationFile(
             `${path}: the server has ${held} bytes, ${whole.size} bytes were sent`,
           );
         }
-        const timeRefused = timeIsSet || !modifiedAt ? null : await setTime(modifiedAt, 'name');
+        const timeRefused =
+          timeIsSet || !modifiedAt ? null : await setTime(written, modifiedAt, 'name');
         const { atomicReplace } = await abortable(
           publish(names, part, path, overwrite),
           signal,
