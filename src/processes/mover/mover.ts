@@ -3,8 +3,8 @@
  * once as slots.ts allows.
  *
  * Six loops run side by side:
- * - The claim loop claims jobs for free slots. It gathers slots and jobs for some milliseconds,
- *   because one statement for many costs as much as a statement for one.
+ * - The claim loop claims jobs for free slots (claim-loop.ts). It gathers slots and jobs for some
+ *   milliseconds, because one statement for many costs as much as a statement for one.
  * - `keepLeases` renews every claim each second and saves the progress of the attempts (leases.ts).
  * - `keepLimits` divides the bandwidth limits of endpoints each second (bandwidth.ts).
  * - `runCleanUps` removes leftovers of ended transfers (cleanup.ts).
@@ -33,40 +33,33 @@
  * limited-buffers.ts).
  */
 import { hostname } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Side } from '../../adapters/files/port.ts';
 import { createFileThread, type FileThread } from '../../adapters/files/threads/file-thread.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { listen } from '../../adapters/postgres/listen.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
-import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { newId } from '../../domain/ids.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
-import { listEndpoints } from '../../projections/catalog/queries.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { runAfterSteps } from '../after/worker.ts';
-import { claimTransfers, type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
+import { type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
-import { JOBS_CHANNEL } from '../dispatch/job-table/jobs.ts';
 import { removeMover, reportMover } from '../dispatch/live-movers.ts';
 import { watchHostKeys } from '../endpoints/announced-keys.ts';
 import type { Connectivity } from '../endpoints/connectivity.ts';
 import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
-import { heldSignIns } from '../endpoints/sign-in-holds.ts';
-import { untilAnswered } from '../until-answered.ts';
-import { type AttemptDeps, type AttemptEnd, beginAttempt } from './attempt.ts';
+import { type AttemptDeps, beginAttempt } from './attempt.ts';
 import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
+import { type ClaimMetrics, createClaimLoop } from './claim-loop.ts';
 import { runCleanUps } from './cleanup.ts';
 import { createHashThread } from './hash/hash-thread.ts';
 import { createInlineHasher } from './hash/hasher.ts';
-import { CUT_OFF_MS, keepLeases, type RunningAttempt } from './leases.ts';
+import { keepLeases } from './leases.ts';
 import { createLeftToOthers } from './left-to-others.ts';
 import { createSlots } from './slots.ts';
-import type { Catalog } from './targets.ts';
 import { createWriteBarrier } from './write-barrier.ts';
 
 /**
@@ -75,28 +68,17 @@ import { createWriteBarrier } from './write-barrier.ts';
  */
 const BUFFERS = 8;
 const BUFFER_BYTES = 8 * 1024 * 1024;
-const LOOK_MS = 1_000;
 /**
  * How long a busy mover waits for other transfers to reach the same point. One write for many
  * transfers costs as much as a write for one.
  */
 const GATHER_MS = 20;
-/** A busy mover does not wait for attempts that run longer than this. */
-const SMALL_MS = 1_000;
-/** How long to wait for more free slots while more than half are taken. */
-const GATHER_SLOTS_MS = 15;
-/** How long to wait for more due transfers after a claim. */
-const GATHER_DUE_MS = 5;
 /** How long a shutdown waits for an unavailable store, after the grace time. */
 const STORES_BACK_WITHIN_MS = 5_000;
-/** Weight of the newest transfer in the mean duration, which estimates use. */
-const NEWEST = 0.1;
 
-/** Receives what a mover does. Times in seconds. */
-export interface MoverMetrics {
-  claimed(waited: number): void;
+/** Receives what a mover does. */
+export interface MoverMetrics extends ClaimMetrics {
   moved(bytes: number): void;
-  ended(end: AttemptEnd, took: number): void;
   /** Registers the function that returns the bandwidth limits of endpoints, divided. */
   watchBandwidth(rates: BandwidthLimits['rates']): void;
   /** Registers the function that counts open connections. */
@@ -139,12 +121,16 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const slots = createSlots(deps.slots);
   const leftToOthers = createLeftToOthers();
-  const attempts = new Map<string, RunningAttempt>();
-  const wakeUp = createWakeUp();
-  const unlisten = listen(deps.sql, JOBS_CHANNEL, wakeUp.wake, wakeUp.wake);
-  signal.addEventListener('abort', wakeUp.wake);
+  const claims = createClaimLoop({
+    ...deps,
+    processId,
+    slots,
+    leftToOthers,
+    pools: [sources, destinations],
+    begin: (claim, catalog) => beginAttempt(attemptDeps, claim, catalog),
+  });
+  const { attempts } = claims;
   const givenUp = new AbortController();
-  let meanMs: number | null = null;
   /** Bytes that no report to Postgres has. */
   let unreported = 0;
 
@@ -170,7 +156,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     buffers,
     slots,
     bandwidth,
-    gather: createWriteBarrier(countNearBarrier, GATHER_MS),
+    gather: createWriteBarrier(claims.countNearBarrier, GATHER_MS),
     moved(bytes) {
       unreported += bytes;
       deps.metrics.moved(bytes);
@@ -183,59 +169,11 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     ...(await connections('destination', destinations)),
   ]);
 
-  async function claimSome(): Promise<number> {
-    const free = slots.total - attempts.size;
-    if (free <= 0) return 0;
-    // Counts from before the call: the lease begins when Postgres carries it out.
-    const startedAt = performance.now();
-    const { small } = slots;
-    const claims = await claimTransfers(deps.sql, processId, free, {
-      small,
-      leftToOthers: leftToOthers.now(),
-    });
-    if (claims.length === 0) return 0;
-    const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
-    const catalog = await untilAnswered(loadCatalog, within);
-    for (const pool of [sources, destinations]) pool.closeRemoved(catalog.endpoints);
-    for (const claim of claims) {
-      const attempt = beginAttempt(attemptDeps, claim, catalog);
-      attempts.set(claim.claimId, { attempt, startedAt, renewedAt: startedAt });
-      deps.metrics.claimed(claim.waitedSeconds);
-      void attempt.done.then((end) => {
-        attempts.delete(claim.claimId);
-        const took = performance.now() - startedAt;
-        deps.metrics.ended(end, took / 1_000);
-        meanMs = meanMs === null ? took : meanMs * (1 - NEWEST) + took * NEWEST;
-        wakeUp.wake();
-      });
-    }
-    return claims.length;
-  }
-
-  async function loadCatalog(): Promise<Catalog> {
-    const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
-    return { endpoints, held };
-  }
-
-  const busy = () => attempts.size > Math.max(1, deps.slots / 2);
-
-  /** Returns how many attempts may soon reach the write barrier. 0 if the mover is not busy. */
-  function countNearBarrier(): number {
-    const since = performance.now() - SMALL_MS;
-    return busy() ? [...attempts.values()].filter(({ startedAt }) => startedAt > since).length : 0;
-  }
-
-  async function untilSlotsAreFree(): Promise<void> {
-    const until = performance.now() + GATHER_SLOTS_MS;
-    for (let left = GATHER_SLOTS_MS; left > 0 && busy(); left = until - performance.now())
-      await wakeUp.wait(left);
-  }
-
   /** Takes the bytes out before it waits: the next report may begin before this one has ended. */
   async function report(): Promise<void> {
     const movedBytes = unreported;
     unreported = 0;
-    const meanDurationMs = meanMs === null ? null : Math.round(meanMs);
+    const meanDurationMs = claims.meanDurationMs();
     const status = { slots: slots.total, active: attempts.size, meanDurationMs };
     await reportMover(deps.sql, { processId, ...status, movedBytes }).catch((error: unknown) => {
       unreported += movedBytes;
@@ -255,18 +193,8 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const watching = watchHostKeys(attemptDeps, [sources, destinations], signal);
   await catalogReady;
   const following = runAfterSteps(attemptDeps, signal);
-  while (!signal.aborted) {
-    const claimed = await claimSome().catch((error: unknown) => {
-      deps.logger.error({ err: error }, 'transfers could not be claimed; retrying in 1 s');
-      return 0;
-    });
-    // Jobs that become due and slots that become free in this moment share the next claim.
-    if (claimed === 0) await wakeUp.wait(LOOK_MS);
-    else await sleep(GATHER_DUE_MS);
-    await untilSlotsAreFree();
-  }
+  await claims.run(signal);
 
-  unlisten();
   const grace = setTimeout(() => {
     for (const { attempt } of attempts.values()) attempt.stop('shutdown');
   }, deps.graceMs);

@@ -11,6 +11,8 @@ const SMALL_PER_SLOT = 8;
  * away.
  */
 export interface Slots {
+  /** Large files that may move at once. */
+  readonly large: number;
   /** Transfers that may move at once. */
   readonly total: number;
   /** True if only small files have moved lately. */
@@ -30,11 +32,12 @@ export interface Slot {
 }
 
 export function createSlots(count: number): Slots {
-  const large = createSemaphore(count);
+  const forLarge = createSemaphore(count);
   let largeFiles = 0;
   let added = 0;
 
   return {
+    large: count,
     get total() {
       return count + added;
     },
@@ -50,7 +53,7 @@ export function createSlots(count: number): Slots {
           isLarge = true;
           largeFiles++;
           added = 0;
-          release = await large.acquire(signal);
+          release = await forLarge.acquire(signal);
         },
         completed() {
           if (largeFiles === 0) added = Math.min(added + 1, count * (SMALL_PER_SLOT - 1));
