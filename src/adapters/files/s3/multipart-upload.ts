@@ -1,33 +1,20 @@
 import type { Readable } from 'node:stream';
 import {
-  CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
   paginateListParts,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { abortable } from '../abort.ts';
-import { assertCommitted, isReplaced } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
-import {
-  CHECKSUMS,
-  type Checksum,
-  CRC32_WANTED,
-  checksumOf,
-  type Declared,
-  type Described,
-} from './checksums.ts';
+import { CHECKSUMS, type Checksum, CRC32_WANTED, checksumOf, type Declared } from './checksums.ts';
+import { completeUpload, type Part } from './complete-upload.ts';
 import { isRefused, isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
-import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
+import { attributesOf } from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
-
-interface Part {
-  etag: string;
-  digest: Buffer;
-}
 
 /** One multipart upload, with the parts sent so far. */
 export interface MultipartUpload {
@@ -190,46 +177,6 @@ function multipartUpload(
     );
   }
 
-  function checksumOfParts(): string {
-    return checksum.ofParts(first(count).map(({ digest }) => digest));
-  }
-
-  /** Returns the ETag of the whole object, if it derives from the checksum that is known. */
-  function etagOfParts(): string | undefined {
-    return checksum.etag(checksumOfParts());
-  }
-
-  /**
-   * Returns whether the object under the key is the one sent; null if its checksum can't be
-   * compared.
-   */
-  function isOurs(object: Described): boolean | null {
-    const found = checksum.in(object);
-    return found === null ? null : found === checksumOfParts();
-  }
-
-  function join(condition: { IfNoneMatch?: '*' }): Promise<Described> {
-    const listed = first(count).map(({ etag, digest }, index) => ({
-      PartNumber: index + 1,
-      ETag: etag,
-      ...checksum.listed(digest),
-    }));
-    return s3.send(
-      new CompleteMultipartUploadCommand({
-        ...upload,
-        MultipartUpload: { Parts: listed },
-        ...condition,
-      }),
-      {
-        abortSignal: signal,
-      },
-    );
-  }
-
-  function headObject(): Promise<ObjectAnswer> {
-    return store.head(key, signal, checksum.question);
-  }
-
   return {
     id,
     checksum,
@@ -271,47 +218,8 @@ function multipartUpload(
           `${key}: ${parts.size} of ${count} parts were written`,
         );
       }
-      if (!overwrite) await refuseExisting(store, key, 'commit', signal);
-      const completed = await join(overwrite ? {} : { IfNoneMatch: '*' }).catch(async (error) => {
-        const answer = serverAnswer(error);
-        if (!overwrite && answer === 'NotImplemented') return join({});
-        // An earlier try may have completed the upload and lost its answer. Ceph then answers with
-        // an internal error.
-        const done =
-          isUploadGone(error) ||
-          answer === 'InternalError' ||
-          answer === 'UnknownError' ||
-          wasRepeated(error);
-        const ours = done && (await headObject().then(isOurs, () => null));
-        if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
-          throw unclearCommit(key, error);
-        if (!ours) throw error;
-        return null;
-      });
-      const proof: CommitProof = {
-        size,
-        destinationChecksum: compared ? checksum.name : 'none',
-        atomicReplace: true,
-      };
-      // A checksum over all parts proves the size too.
-      const isJoined = completed && isOurs(completed);
-      if (isJoined) return { ...proof, version: completed.ETag };
-      if (isJoined === false)
-        throw new FileError(
-          'checksum_mismatch',
-          'commit',
-          `${key}: the server's checksum differs from that of the data sent`,
-        );
-      const object = await foundObject(headObject());
-      const committed = { size, version: completed?.ETag };
-      if (object === null) return { ...proof, version: committed.version || etagOfParts() };
-      const found = { size: object.ContentLength ?? 0, version: object.ETag };
-      // ETag and checksum derive from those of the parts, which were compared. So others mean that
-      // another writer has replaced the object since.
-      if (isReplaced(committed, found) || isOurs(object) === false)
-        return { ...proof, version: committed.version || etagOfParts() };
-      assertCommitted(key, committed, found);
-      return { ...proof, version: object.ETag };
+      const whole = { id, key, size, parts: first(count), checksum, compared, overwrite, signal };
+      return completeUpload(store, whole);
     },
   };
 }

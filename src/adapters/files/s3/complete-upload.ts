@@ -1,0 +1,106 @@
+import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
+import { assertCommitted, isReplaced } from '../http/destination-file.ts';
+import { type CommitProof, FileError } from '../port.ts';
+import type { Checksum, Described } from './checksums.ts';
+import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import type { ObjectAnswer } from './first-try.ts';
+import { foundObject, refuseExisting, unclearCommit } from './new-object.ts';
+import type { Store } from './store.ts';
+
+export interface Part {
+  etag: string;
+  digest: Buffer;
+}
+
+/** A multipart upload whose parts were all sent. */
+export interface WholeUpload {
+  id: string;
+  key: string;
+  size: number;
+  /** In their order. */
+  parts: Part[];
+  checksum: Checksum;
+  /** False if a part could not be verified. */
+  compared: boolean;
+  overwrite: boolean;
+  signal: AbortSignal;
+}
+
+/**
+ * Joins the parts to the object, and compares it with them. Throws FileError
+ * `destination_exists` if the key is taken and `overwrite` is false, and `checksum_mismatch` or
+ * `size_mismatch` for an object that differs, or the server's error.
+ */
+export async function completeUpload(store: Store, upload: WholeUpload): Promise<CommitProof> {
+  const { key, size, parts, checksum, overwrite, signal } = upload;
+  const checksumOfParts = checksum.ofParts(parts.map(({ digest }) => digest));
+  const headObject = (): Promise<ObjectAnswer> => store.head(key, signal, checksum.question);
+
+  /** Returns whether the object is the one sent; null if its checksum can't be compared. */
+  function isOurs(object: Described): boolean | null {
+    const found = checksum.in(object);
+    return found === null ? null : found === checksumOfParts;
+  }
+
+  if (!overwrite) await refuseExisting(store, key, 'commit', signal);
+  const condition = overwrite ? {} : ({ IfNoneMatch: '*' } as const);
+  const completed = await join(store, upload, condition).catch(async (error) => {
+    const answer = serverAnswer(error);
+    if (!overwrite && answer === 'NotImplemented') return join(store, upload, {});
+    // An earlier try may have completed the upload and lost its answer. Ceph then answers with an
+    // internal error.
+    const done =
+      isUploadGone(error) ||
+      answer === 'InternalError' ||
+      answer === 'UnknownError' ||
+      wasRepeated(error);
+    const ours = done && (await headObject().then(isOurs, () => null));
+    if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
+      throw unclearCommit(key, error);
+    if (!ours) throw error;
+    return null;
+  });
+  const proof: CommitProof = {
+    size,
+    destinationChecksum: upload.compared ? checksum.name : 'none',
+    atomicReplace: true,
+  };
+  // A checksum over all parts proves the size too.
+  const isJoined = completed && isOurs(completed);
+  if (isJoined) return { ...proof, version: completed.ETag };
+  if (isJoined === false)
+    throw new FileError(
+      'checksum_mismatch',
+      'commit',
+      `${key}: the server's checksum differs from that of the data sent`,
+    );
+  const object = await foundObject(headObject());
+  const committed = { size, version: completed?.ETag };
+  // The ETag of the whole object may derive from the checksum.
+  const derived = { ...proof, version: committed.version || checksum.etag(checksumOfParts) };
+  if (object === null) return derived;
+  const found = { size: object.ContentLength ?? 0, version: object.ETag };
+  // ETag and checksum derive from those of the parts, which were compared. So others mean that
+  // another writer has replaced the object since.
+  if (isReplaced(committed, found) || isOurs(object) === false) return derived;
+  assertCommitted(key, committed, found);
+  return { ...proof, version: object.ETag };
+}
+
+function join(
+  { s3, settings }: Store,
+  { id, key, parts, checksum, signal }: WholeUpload,
+  condition: { IfNoneMatch?: '*' },
+): Promise<Described> {
+  const listed = parts.map(({ etag, digest }, index) => ({
+    PartNumber: index + 1,
+    ETag: etag,
+    ...checksum.listed(digest),
+  }));
+  const command = new CompleteMultipartUploadCommand({
+    ...{ Bucket: settings.bucket, Key: key, UploadId: id },
+    MultipartUpload: { Parts: listed },
+    ...condition,
+  });
+  return s3.send(command, { abortSignal: signal });
+}
