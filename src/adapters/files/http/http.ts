@@ -1,16 +1,13 @@
 import http, { type ClientRequest, type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import type { Socket } from 'node:net';
 import { pipeline, Readable, Transform } from 'node:stream';
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortError } from '../abort.ts';
 import { FileError } from '../port.ts';
 import { tooSlowText, watchForSlowness } from '../slow-connection.ts';
 import { silentText, stalledError } from './connection-error.ts';
-import { openRangeConnection, type RangeConnection } from './range-connection.ts';
+import { type ConnectionOptions, createConnections } from './connections.ts';
 import type { SentBytes } from './sent-bytes.ts';
-import type { HttpTimeouts } from './timeouts.ts';
-import type { Tunnel } from './tunnel.ts';
 
 /** A signed request from the SDK. */
 export interface SdkRequest {
@@ -55,88 +52,16 @@ export interface Http {
   close(): void;
 }
 
-export interface HttpOptions {
-  secure: boolean;
-  /** The trusted authorities in PEM; null for those of Node. */
-  caPem: string | null;
-  maxConnections: number;
-  timeouts: HttpTimeouts;
-  /** Connects through a proxy; null to dial the server. Throws FileError. */
-  tunnel: Tunnel | null;
-}
-
 /** The longest answer that is no part of a file: a list of 5,000 blobs with their metadata. */
 const MAX_ANSWER_BYTES = 64 << 20;
 
 /** Keeps connections to one server alive, at most `maxConnections`. Further requests wait. */
-export function createHttp(options: HttpOptions): Http {
-  const { secure, caPem, maxConnections, timeouts, tunnel } = options;
+export function createHttp(options: ConnectionOptions): Http {
+  const { secure, maxConnections, timeouts, tunnel } = options;
   const send = secure ? https.request : http.request;
-  // An agent uses the proxies of the environment only if its options say so.
-  const kept = { keepAlive: true, timeout: timeouts.idleMs };
-  const agent = secure
-    ? new https.Agent({ ...kept, ...(caPem === null ? {} : { ca: caPem }) })
-    : new http.Agent(kept);
+  const connections = createConnections(options);
+  const { agent } = connections;
   const semaphore = createSemaphore(maxConnections);
-  const sockets = new Set<Socket>();
-  const idleRanges = new Set<RangeConnection>();
-  let closed = false;
-
-  const connect = agent.createConnection.bind(agent);
-  agent.createConnection = (options, done) => {
-    if (!tunnel) return watched(connect(options, done) as Socket, options);
-    tunnel({ host: String(options.host), port: Number(options.port) }).then(
-      (socket) => {
-        if (closed) socket.destroy();
-        if (!secure) return done?.(null, count(socket));
-        // `https.Agent` starts TLS on the socket that it gets.
-        const started = connect({ ...options, socket } as typeof options) as Socket;
-        started.once('close', () => socket.destroy());
-        done?.(null, watched(started, options));
-      },
-      (error: Error) => done?.(error, undefined as never),
-    );
-    return undefined;
-  };
-
-  function watched(socket: Socket, options: { host?: unknown; port?: unknown }): Socket {
-    const timer = setTimeout(() => socket.destroy(timedOut()), timeouts.connectMs);
-    socket.once(secure ? 'secureConnect' : 'connect', () => clearTimeout(timer));
-    socket.once('close', () => clearTimeout(timer));
-    return count(socket);
-
-    function timedOut(): FileError {
-      return new FileError(
-        'timeout',
-        'connect',
-        `${options.host}:${options.port}: no connection within ${timeouts.connectMs / 1000} s`,
-      );
-    }
-  }
-
-  /** Counts a new connection. At the limit, it closes an idle one. */
-  function count(socket: Socket): Socket {
-    const alive = [...sockets].filter(({ destroyed }) => !destroyed);
-    if (alive.length >= maxConnections) idleSocket()?.destroy();
-    sockets.add(socket);
-    return socket.once('close', () => sockets.delete(socket));
-  }
-
-  function idleSocket(): Socket | undefined {
-    const range = takeIdleRange();
-    return range
-      ? range.socket
-      : Object.values(agent.freeSockets)
-          .flatMap((free) => free ?? [])
-          .find(({ destroyed }) => !destroyed);
-  }
-
-  function takeIdleRange(): RangeConnection | undefined {
-    for (const range of idleRanges) {
-      idleRanges.delete(range);
-      if (!range.socket.destroyed) return range;
-    }
-  }
 
   async function handle(signed: SdkRequest, options: SendOptions = {}): Promise<SdkResponse> {
     // An IPv6 address has brackets in a URL only.
@@ -144,7 +69,7 @@ export function createHttp(options: HttpOptions): Http {
     const { abortSignal, target, sent } = options;
     if (abortSignal?.aborted) throw abortError(abortSignal, 'transfer');
     const release = await semaphore.acquire(abortSignal);
-    if (closed) {
+    if (connections.closed) {
       release();
       throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
     }
@@ -227,18 +152,12 @@ export function createHttp(options: HttpOptions): Http {
       ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`),
     ];
     if (lines.some((line) => /[^\x20-\x7e]/.test(line))) return null;
-    const connection = takeIdleRange() ?? openRange(request.hostname, request.port ?? 80);
+    const connection = connections.takeRange(request.hostname, request.port ?? 80);
     const headers = await connection.fetch(`${lines.join('\r\n')}\r\n\r\n`, target.bytes, signal);
     if (headers === null) return null;
-    if (!connection.socket.destroyed) idleRanges.add(connection);
+    connections.keepRange(connection);
     target.filled = Number(headers['content-length']);
     return { response: { statusCode: 206, headers, body: Readable.from([]) } };
-  }
-
-  function openRange(host: string, port: number): RangeConnection {
-    const connection = openRangeConnection(host, port, timeouts);
-    count(connection.socket).once('close', () => idleRanges.delete(connection));
-    return connection;
   }
 
   return {
@@ -246,13 +165,9 @@ export function createHttp(options: HttpOptions): Http {
     updateHttpClientConfig() {},
     httpHandlerConfigs: () => ({}),
     get connections() {
-      return [...sockets].filter((socket) => !socket.connecting && !socket.destroyed).length;
+      return connections.open;
     },
-    close() {
-      closed = true;
-      agent.destroy();
-      for (const socket of sockets) socket.destroy();
-    },
+    close: connections.close,
   };
 }
 
