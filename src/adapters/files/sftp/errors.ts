@@ -53,6 +53,8 @@ const BY_WORDS: [RegExp, TransferErrorCode][] = [
 
 // The words of rclone, AsyncSSH and others for what OpenSSH answers with SSH_FX_BAD_MESSAGE.
 const NAME_TOO_LONG = /name too long|ENAMETOOLONG/i;
+/** The longest name that common file systems allow, in bytes. */
+const NAME_BYTES = 255;
 
 /**
  * Returns the FileError for an error in a step. `subject` is a path or the server. A rejected
@@ -68,8 +70,7 @@ export function fileError(
   const code = codeOf(error as SshError, subject, side);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
-  // OpenSSH answers this for a name that the file system rejects.
-  const advice = hasStatus(error, SSH_FX_BAD_MESSAGE) ? ': the name may be too long' : '';
+  const advice = rejectsName(error, subject) ? ': the name may be too long' : '';
   const busy = /connect|sign_in/.test(step) && saysBusy((error as Error).message);
   return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, {
     cause: error,
@@ -82,8 +83,8 @@ function codeOf(error: SshError, subject: string, side: Side): TransferErrorCode
   const said = typeof code === 'number' ? withoutPath(message, subject) : message;
   const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
   if (typeof code === 'number') {
-    const status = NAME_TOO_LONG.test(said) ? SSH_FX_BAD_MESSAGE : code;
-    return BY_STATUS[side][status] ?? byWords ?? 'internal_error';
+    const isTooLong = NAME_TOO_LONG.test(said) || (!byWords && rejectsName(error, subject));
+    return BY_STATUS[side][isTooLong ? SSH_FX_BAD_MESSAGE : code] ?? byWords ?? 'internal_error';
   }
   return BY_LAYER[level ?? ''] ?? codeOfSystemError(error) ?? byWords ?? 'connection_failed';
 }
@@ -102,6 +103,16 @@ export function withRefusal(error: FileError, refusal: string | null): FileError
  */
 export function connectionError(error: SshError): SshError {
   return typeof error.code === 'number' ? new Error(error.message, { cause: error }) : error;
+}
+
+/**
+ * Returns whether a server may mean that the name is too long: OpenSSH by a status, ProFTPD by a
+ * bare failure.
+ */
+export function rejectsName(error: unknown, path: string): boolean {
+  if (hasStatus(error, SSH_FX_BAD_MESSAGE)) return true;
+  const isTooLong = path.split('/').some((name) => Buffer.byteLength(name) > NAME_BYTES);
+  return isTooLong && hasStatus(error, SSH_FX_FAILURE);
 }
 
 /** Returns whether the server answered with this status. */

@@ -6,7 +6,7 @@ import {
   hasStatus,
   isRefusal,
   nullIfRefused,
-  SSH_FX_BAD_MESSAGE,
+  rejectsName,
   SSH_FX_FAILURE,
   SSH_FX_NO_SUCH_FILE,
   SSH_FX_PERMISSION_DENIED,
@@ -40,8 +40,8 @@ export async function createInPlaceOf(
   // A server that does not say has the last word when the part gets its name.
   const replaced = found.status === 'fulfilled' ? found.value : null;
   const type = replaced && (await typeOf(connection, path, replaced));
-  // OpenSSH answers this for a name that is too long. The name of the part is shorter.
-  const unusable = found.status === 'rejected' && hasStatus(found.reason, SSH_FX_BAD_MESSAGE);
+  // The name of the part is shorter.
+  const unusable = found.status === 'rejected' && rejectsName(found.reason, path);
   const special = replaced !== null && isSpecial(replaced);
   if (type === 'directory' || special || unusable) {
     await closeHandle(connection, created.value);

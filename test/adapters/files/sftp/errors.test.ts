@@ -70,11 +70,17 @@ test('the reason of a disconnect is not mistaken for the status of a request', (
   expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
 });
 
-test('a name that is too long and a missing right have different errors', () => {
-  const given = error('Bad message', { code: 5 });
-  expect(fileError(given, 'commit', '/a/path', 'destination')).toMatchObject({
-    code: 'permission_denied',
-    message: '/a/path: Bad message: the name may be too long',
+test.each([
+  ['a bad message', '/a/path', 5, 'permission_denied'],
+  ['the failure of a folder of 256 letters', `/a/${'x'.repeat(256)}/b`, 4, 'permission_denied'],
+  ['the failure of 128 letters of two bytes', `/a/${'é'.repeat(128)}`, 4, 'permission_denied'],
+  ['the failure of 255 letters', `/a/${'x'.repeat(255)}/b`, 4, 'internal_error'],
+] as const)('%s is an error of the name, if it is too long', (_, path, status, code) => {
+  const advice = code === 'permission_denied' ? ': the name may be too long' : '';
+  const given = error('said', { code: status });
+  expect(fileError(given, 'commit', path, 'destination')).toMatchObject({
+    code,
+    message: `${path}: said${advice}`,
   });
 });
 
