@@ -21,6 +21,7 @@ import {
   CLI_TIMEOUT_MS,
   type Cli,
   createCli,
+  environmentOf,
   runClosed,
   settingsFor,
 } from '../../support/service/cli.ts';
@@ -106,7 +107,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
     const script = `"${program}" audit export | head -n 1; echo "$?"; exit "\${PIPESTATUS[0]}"`;
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], {
-      env: { ...process.env, ...settingsFor(database.url) },
+      env: environmentOf(settings),
     });
     expect(stdout).toMatch(/^\{.*"log\.opened".*\}\n[01]\n$/);
     expect(stderr).toBe('');
@@ -120,7 +121,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
     const script = `exec "${program}" audit export >/dev/full`;
     const failed = promisify(execFile)('bash', ['-c', script], {
-      env: { ...process.env, ...settingsFor(database.url) },
+      env: environmentOf(settings),
     });
     await expect(failed).rejects.toMatchObject({
       code: 1,

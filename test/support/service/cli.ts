@@ -87,7 +87,8 @@ export function createSpawnedCli(
   };
 }
 
-function environmentOf(settings: Record<string, string>): NodeJS.ProcessEnv {
+/** The environment of the test run with these settings, and with no others of Waybill. */
+export function environmentOf(settings: Record<string, string>): NodeJS.ProcessEnv {
   const foreign = (name: string) =>
     name.startsWith('WAYBILL_') || ['DATABASE_URL', 'EVENTSTORE_URL'].includes(name);
   return {
