@@ -9,7 +9,13 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { LONG } from '../support/run/long.ts';
-import { CLI_TIMEOUT_MS, type Cli, createSpawnedCli, written } from '../support/service/cli.ts';
+import {
+  CLI_TIMEOUT_MS,
+  type Cli,
+  createSpawnedCli,
+  environmentOf,
+  written,
+} from '../support/service/cli.ts';
 
 interface Demo {
   process: ChildProcess;
@@ -85,7 +91,9 @@ describeWithPostgres('waybill dev', () => {
     const { stdout } = await promisify(execFile)('sh', ['-c', curl]);
     const { id } = JSON.parse(stdout);
     const watchCommand = /^ {2}(.*) txr_\.\.\.$/m.exec(first.text)![1];
-    const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`]);
+    const watched = await promisify(execFile)('sh', ['-c', `${watchCommand} ${id}`], {
+      env: environmentOf({}),
+    });
     expect(watched.stdout).toMatch(/completed: 1\.0 MiB/);
     const arrived = await readFile(join(dataDir, 'demo', 'bank', 'inbox', 'invoices-2.zip'));
     expect(arrived.equals(await readFile(invoices))).toBe(true);
