@@ -40,7 +40,7 @@ import {
 } from './attempted-batch.ts';
 import { QUICK_MS } from './concurrency-limits.ts';
 
-/** A webhook is prompt if its last request took less. The second applies while the outbox is behind. */
+/** A webhook is prompt if its last request took less; while the outbox is behind, the second. */
 const PROMPT_MS = 25;
 const PROMPT_BEHIND_MS = 100;
 /** How long a batch waits for places, and the pause between two looks. */
@@ -89,7 +89,7 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
     return { idle: new Set(free.filter((id) => !due.includes(id) && isFree(id))), now };
   }
 
-  /** Returns true if prompt webhooks lack places, or have work that is due, and both may soon end. */
+  /** Returns true if prompt webhooks lack places or have work that is due. Both may soon end. */
   function mustWait(deliveries: NewDelivery[], idle: Set<string>): boolean {
     const prompt = deliveries.filter(({ webhook_id }) =>
       limits.answersWithin(PROMPT_BEHIND_MS, webhook_id),
