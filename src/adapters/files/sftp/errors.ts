@@ -67,26 +67,36 @@ export function fileError(
   side: Side = 'source',
 ): FileError {
   if (error instanceof FileError) return error;
-  const code = codeOf(error as SshError, subject, side);
+  const isOfName = rejectsName(error, step, subject);
+  const code = codeOf(error as SshError, subject, side, isOfName);
   if (code === 'auth_failed')
     return new FileError(code, 'sign_in', AUTHENTICATION_FAILED, { cause: error });
-  const advice = rejectsName(error, subject) ? ': the name may be too long' : '';
+  const explained = explainError(error);
+  const advice = isOfName && !NAME_TOO_LONG.test(explained) ? ': the name may be too long' : '';
   const busy = /connect|sign_in/.test(step) && saysBusy((error as Error).message);
-  return new FileError(code, step, `${subject}: ${explainError(error)}${advice}`, {
+  return new FileError(code, step, `${subject}: ${explained}${advice}`, {
     cause: error,
     busy,
   });
 }
 
-function codeOf(error: SshError, subject: string, side: Side): TransferErrorCode {
+function codeOf(
+  error: SshError,
+  subject: string,
+  side: Side,
+  isOfName: boolean,
+): TransferErrorCode {
   const { code, level, message } = error;
-  const said = typeof code === 'number' ? withoutPath(message, subject) : message;
-  const byWords = BY_WORDS.find(([words]) => words.test(said))?.[1];
   if (typeof code === 'number') {
-    const isTooLong = NAME_TOO_LONG.test(said) || (!byWords && rejectsName(error, subject));
-    return BY_STATUS[side][isTooLong ? SSH_FX_BAD_MESSAGE : code] ?? byWords ?? 'internal_error';
+    const byStatus = BY_STATUS[side][isOfName ? SSH_FX_BAD_MESSAGE : code];
+    return byStatus ?? codeByWords(withoutPath(message, subject)) ?? 'internal_error';
   }
-  return BY_LAYER[level ?? ''] ?? codeOfSystemError(error) ?? byWords ?? 'connection_failed';
+  const byLayer = BY_LAYER[level ?? ''] ?? codeOfSystemError(error);
+  return byLayer ?? codeByWords(message) ?? 'connection_failed';
+}
+
+function codeByWords(said: string): TransferErrorCode | undefined {
+  return BY_WORDS.find(([words]) => words.test(said))?.[1];
 }
 
 /** Adds what the server has said of each secret to a rejected sign-in. Null: nothing. */
@@ -106,13 +116,17 @@ export function connectionError(error: SshError): SshError {
 }
 
 /**
- * Returns whether a server may mean that the name is too long: OpenSSH by a status, ProFTPD by a
- * bare failure.
+ * Returns whether a server may mean that the name is too long: OpenSSH answers with a status, others
+ * say so, ProFTPD says only that it failed. While bytes move, a bare failure is not of the name.
  */
-export function rejectsName(error: unknown, path: string): boolean {
+export function rejectsName(error: unknown, step: FileStep, path: string): boolean {
   if (hasStatus(error, SSH_FX_BAD_MESSAGE)) return true;
-  const isTooLong = path.split('/').some((name) => Buffer.byteLength(name) > NAME_BYTES);
-  return isTooLong && hasStatus(error, SSH_FX_FAILURE);
+  if (!isRefusal(error)) return false;
+  const said = withoutPath((error as SshError).message, path);
+  if (NAME_TOO_LONG.test(said)) return true;
+  const isBareFailure = hasStatus(error, SSH_FX_FAILURE) && codeByWords(said) === undefined;
+  const isLong = path.split('/').some((name) => Buffer.byteLength(name) > NAME_BYTES);
+  return isBareFailure && isLong && step !== 'transfer';
 }
 
 /** Returns whether the server answered with this status. */

@@ -41,7 +41,7 @@ export async function createInPlaceOf(
   const replaced = found.status === 'fulfilled' ? found.value : null;
   const type = replaced && (await typeOf(connection, path, replaced));
   // The name of the part is shorter.
-  const unusable = found.status === 'rejected' && rejectsName(found.reason, path);
+  const unusable = found.status === 'rejected' && rejectsName(found.reason, 'open', path);
   const special = replaced !== null && isSpecial(replaced);
   if (type === 'directory' || special || unusable) {
     await closeHandle(connection, created.value);

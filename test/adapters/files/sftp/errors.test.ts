@@ -70,9 +70,22 @@ test('the reason of a disconnect is not mistaken for the status of a request', (
   expect(fileError(disconnect, 'open', '/a/path')).toMatchObject({ code: 'connection_failed' });
 });
 
+const LONG_PATH = `/a/${'x'.repeat(256)}/b`;
+
+test.each([
+  ['commit', 'Disk quota exceeded', 'disk_full'],
+  ['commit', 'open: file name too long', 'permission_denied'],
+  ['transfer', 'Failure', 'internal_error'],
+] as const)('in the step %s, "%s" is not explained by a long name', (step, words, code) => {
+  expect(fileError(error(words, { code: 4 }), step, LONG_PATH, 'destination')).toMatchObject({
+    code,
+    message: `${LONG_PATH}: ${words}`,
+  });
+});
+
 test.each([
   ['a bad message', '/a/path', 5, 'permission_denied'],
-  ['the failure of a folder of 256 letters', `/a/${'x'.repeat(256)}/b`, 4, 'permission_denied'],
+  ['the failure of a folder of 256 letters', LONG_PATH, 4, 'permission_denied'],
   ['the failure of 128 letters of two bytes', `/a/${'é'.repeat(128)}`, 4, 'permission_denied'],
   ['the failure of 255 letters', `/a/${'x'.repeat(255)}/b`, 4, 'internal_error'],
 ] as const)('%s is an error of the name, if it is too long', (_, path, status, code) => {
