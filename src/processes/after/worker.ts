@@ -29,9 +29,9 @@ import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { type AfterEvent, type AfterStep, nextStep } from '../../domain/transfers/after.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
-import { listEndpoints } from '../../projections/catalog/queries.ts';
+import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
-import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
 import { createPlaces, type StepTurn } from './places.ts';
 import {
@@ -90,10 +90,10 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
   async function takeUp(): Promise<number> {
     const claims = await claimSteps(deps.sql, places.room());
     if (claims.length === 0) return 0;
-    const [endpoints, held] = await Promise.all([listEndpoints(deps.sql), heldSignIns(deps.sql)]);
+    const catalog = await loadCatalog(deps.sql);
     for (const claim of claims) {
       const turn = places.take(claim.endpointId);
-      const work = carryOut(deps, claim, { endpoints, held, turn }, signal).finally(() => {
+      const work = carryOut(deps, claim, { ...catalog, turn }, signal).finally(() => {
         turn.end();
         running.delete(claim);
         wakeUp.wake();
@@ -118,10 +118,7 @@ export async function runAfterSteps(deps: AfterDeps, signal: AbortSignal): Promi
   clearInterval(renewing);
 }
 
-interface Context {
-  endpoints: Awaited<ReturnType<typeof listEndpoints>>;
-  /** Endpoints whose sign-ins are on hold. */
-  held: Set<string>;
+interface Context extends Catalog {
   turn: StepTurn;
 }
 

@@ -11,6 +11,7 @@ import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { lowerPlaces, movesElsewhere } from '../dispatch/fewer-places.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
+import type { Catalog } from '../endpoints/catalog.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
 import { LeaseLost, toFailure } from './failure.ts';
@@ -25,7 +26,6 @@ import {
 } from './move-between.ts';
 import {
   busyTarget,
-  type Catalog,
   isOutdated,
   notConnected,
   refusedSignIn,

@@ -3,18 +3,16 @@ import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { listEndpoints } from '../../projections/catalog/queries.ts';
 import { claimTransfers } from '../dispatch/claims.ts';
 import { JOBS_CHANNEL } from '../dispatch/job-table/jobs.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
+import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
-import { heldSignIns } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
 import type { Attempt, AttemptEnd } from './attempt.ts';
 import { CUT_OFF_MS, type RunningAttempt } from './leases.ts';
 import type { LeftToOthers } from './left-to-others.ts';
 import type { Slots } from './slots.ts';
-import type { Catalog } from './targets.ts';
 
 const LOOK_MS = 1_000;
 /** A busy mover does not wait for attempts that run longer than this. */
@@ -74,15 +72,10 @@ export function createClaimLoop(deps: ClaimLoopDeps): ClaimLoop {
     });
     if (claims.length === 0) return 0;
     const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
-    const catalog = await untilAnswered(loadCatalog, within);
+    const catalog = await untilAnswered(() => loadCatalog(sql), within);
     for (const pool of pools) pool.closeRemoved(catalog.endpoints);
     for (const claim of claims) begin(claim, catalog, startedAt);
     return claims.length;
-  }
-
-  async function loadCatalog(): Promise<Catalog> {
-    const [endpoints, held] = await Promise.all([listEndpoints(sql), heldSignIns(sql)]);
-    return { endpoints, held };
   }
 
   function begin(claim: Claim, catalog: Catalog, startedAt: number): void {

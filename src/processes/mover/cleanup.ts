@@ -6,10 +6,10 @@ import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { listEndpoints } from '../../projections/catalog/queries.ts';
 import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
+import { loadCatalog } from '../endpoints/catalog.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
-import { heldSignIns, holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { ResumeRecord } from './move/move-state.ts';
 
 const CONCURRENT = 4;
@@ -56,17 +56,17 @@ export async function cleanUp(
 ): Promise<number> {
   const due = await takeDue(sql, silent);
   if (due.length === 0) return 0;
-  const [catalog, held] = await Promise.all([listEndpoints(sql), heldSignIns(sql)]);
+  const catalog = await loadCatalog(sql);
   await Promise.all(
     due.map(async ({ transfer_id, account_id, destination, resume_record, tries }) => {
       const match = matchEndpoint(
         parseTransferUri(destination, 'destination'),
-        catalog,
+        catalog.endpoints,
         account_id,
       );
       try {
         if (match) {
-          if (held.has(match.endpoint.endpoint_id)) return;
+          if (catalog.held.has(match.endpoint.endpoint_id)) return;
           await withEndpoint(endpoints, match.endpoint, (endpoint) =>
             endpoint.removeLeftovers(match.path, {
               transferId: transfer_id,

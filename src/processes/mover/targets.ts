@@ -13,14 +13,8 @@ import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { type ConfiguredEndpoint, findEndpoint } from '../../projections/catalog/queries.ts';
 import type { Stores } from '../../projections/fold.ts';
 import type { Claim } from '../dispatch/job-table/leases.ts';
+import type { Catalog } from '../endpoints/catalog.ts';
 import { AttemptError } from './failure.ts';
-
-/** The endpoints at the time of the claim. */
-export interface Catalog {
-  endpoints: ConfiguredEndpoint[];
-  /** Ids of endpoints whose sign-in is on hold after a refusal. */
-  held: Set<string>;
-}
 
 export interface Target {
   configured: ConfiguredEndpoint;

@@ -27,9 +27,10 @@ export interface WholeUpload {
 }
 
 /**
- * Joins the parts to the object, and compares it with them. Throws FileError
- * `destination_exists` if the key is taken and `overwrite` is false, and `checksum_mismatch` or
- * `size_mismatch` for an object that differs, or the server's error.
+ * Joins the parts to the object, and compares it with them. Throws FileError `destination_exists` if
+ * the key is taken and `overwrite` is false, `checksum_mismatch` or `size_mismatch` for an object
+ * that differs, `connection_failed` if the answer was lost and the object must be read back, or the
+ * server's error.
  */
 export async function completeUpload(store: Store, upload: WholeUpload): Promise<CommitProof> {
   const { key, size, parts, checksum, overwrite, signal } = upload;

@@ -52,7 +52,7 @@ export interface NewBatch {
   deliveries: NewDelivery[];
   /** The webhooks of the deliveries, by id. */
   webhooks: ReadonlyMap<string, Webhook>;
-  /** True if the log has further events. */
+  /** True if the batch is full, so the log may have further events. */
   isBehind: boolean;
 }
 
@@ -91,10 +91,11 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
 
   /** Returns true if prompt webhooks lack places or have work that is due. Both may soon end. */
   function mustWait(deliveries: NewDelivery[], idle: Set<string>): boolean {
+    if (!all.lastBatchSaved) return false;
     const prompt = deliveries.filter(({ webhook_id }) =>
       limits.answersWithin(PROMPT_BEHIND_MS, webhook_id),
     );
-    if (!all.lastBatchSaved || prompt.length === 0) return false;
+    if (prompt.length === 0) return false;
     if (placesInAll(limits, all) < Math.min(prompt.length, AT_ONCE)) return true;
     const byWebhook = Map.groupBy(prompt, ({ webhook_id }) => webhook_id);
     return [...byWebhook].some(([webhookId, { length }]) => {
