@@ -2,8 +2,10 @@
  * Brings the tables of a rebuild to the end of the log.
  *
  * Three steps overlap: Postgres reads the next batch and writes one before, while the service folds.
- * One more folded batch may wait for its write. So both cores of a small machine are busy. A
- * projection without `createFill` folds and writes each batch in one transaction.
+ * So both cores of a small machine are busy. All writes go through one connection, which keeps their
+ * order. One more is sent before Postgres asks for it. If a write fails, the checkpoint stays, and
+ * the next write finds that it is not at its `from`. A projection without `createFill` folds and
+ * writes each batch in one transaction.
  */
 import type { Transaction } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -50,7 +52,8 @@ export async function foldToEnd(
   });
   // A fill relies on an empty table.
   const fill = start === null && !within ? projection.createFill?.(sql, schema) : undefined;
-  let before: Promise<void> = Promise.resolve();
+  const writer = fill ? await sql.reserve() : null;
+  let before: Promise<unknown> = Promise.resolve();
   let writing = before;
   try {
     for await (const { events: given, position, caughtUp } of readAhead(batches)) {
@@ -58,7 +61,7 @@ export async function foldToEnd(
         // An EventStoreDB may repeat events once its connection is back. A fill can't ignore them.
         const stored = given.filter((event) => event.position > from);
         const events = projection.asStored ? stored : stored.map(upcast);
-        const writes = (await fill?.(events, removed)) ?? null;
+        const writes = await fill?.(events, removed);
         await before;
         const last = stored.at(-1) ?? null;
         const { version } = projection;
@@ -67,9 +70,9 @@ export async function foldToEnd(
           await moveCheckpoint(tx, move);
           await projection.apply(tx, schema, events, removed);
         };
-        if (writes) {
+        if (writer && writes) {
           before = writing;
-          writing = before.then(() => moveCheckpointWith(sql, move, writes));
+          writing = bothOf(before, moveCheckpointWith(writer, move, writes));
           // It can fail before anything awaits it, which would crash the process.
           writing.catch(() => undefined);
         } else {
@@ -79,11 +82,15 @@ export async function foldToEnd(
         from = position;
         read(events.length, from);
       }
-      if (caughtUp) return void (await writing);
+      if (caughtUp) {
+        await writing;
+        return;
+      }
     }
   } finally {
     // The caller drops the tables after an error.
     await writing.catch(() => undefined);
+    writer?.release();
   }
   throw new DomainError(
     'unavailable',
@@ -91,4 +98,10 @@ export async function foldToEnd(
       ? 'The connection to Postgres was lost in the middle of a rebuild; run it again'
       : 'The event log did not answer in the middle of a rebuild; run it again',
   );
+}
+
+/** Waits until both have ended. Throws the error of the first one that failed. */
+async function bothOf(first: Promise<unknown>, second: Promise<unknown>): Promise<void> {
+  for (const ended of await Promise.allSettled([first, second]))
+    if (ended.status === 'rejected') throw ended.reason;
 }

@@ -217,6 +217,23 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(await leftovers()).toEqual([]);
   });
 
+  it('fails if it loses the connection for its writes, and leaves nothing behind', async () => {
+    const { sql, store } = installation;
+    async function* subscribe(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
+      for await (const batch of store.subscribe({ ...options, batchSize: 7 })) {
+        yield batch;
+        await sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+           where query like '%rebuild\\_transfers%' and pid <> pg_backend_pid()
+             and datname = current_database()`;
+      }
+    }
+    const losing = { ...installation, store: { ...store, subscribe } };
+    await expect(rebuildProjection(losing, 'transfers', quietly)).rejects.toThrow();
+    expect(await leftovers()).toEqual([]);
+    expect((await rebuild()).differences).toEqual([]);
+  });
+
   it('leaves the tables to its successor where it lost its lock', async () => {
     const lost = new AbortController();
     const locks = {
