@@ -6,12 +6,7 @@ import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { FileEndpoint } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
-import { newId } from '../../src/domain/ids.ts';
 import type { Transfer } from '../../src/domain/transfers/transfer.ts';
-import { createBufferPool } from '../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../src/processes/mover/hash/hasher.ts';
-import { createMeter } from '../../src/processes/mover/meter.ts';
-import { moveFile } from '../../src/processes/mover/move/move.ts';
 import type { Move, ResumeRecord } from '../../src/processes/mover/move/move-state.ts';
 import { upload } from '../adapters/files/contract.ts';
 import {
@@ -31,6 +26,7 @@ import {
   type TestInstallation,
   untilStatus,
 } from '../support/service/installation.ts';
+import { moveWith } from '../support/service/move.ts';
 import { type RunningRoles, startRoles } from '../support/service/roles.ts';
 import { storyOf, untilCleanedUp } from '../support/service/transfers.ts';
 
@@ -91,21 +87,7 @@ describeWithPostgres('options of a transfer', () => {
   }
 
   function readBack(places: Pick<Move, 'source' | 'destination'> & Partial<Move>) {
-    return moveFile({
-      transferId: newId('txr'),
-      claimId: newId('clm'),
-      overwrite: true,
-      options: { verify: 'read_back' },
-      listed: null,
-      record: null,
-      meter: createMeter(() => undefined),
-      buffers: createBufferPool(2, 8 * MiB),
-      opened: async () => undefined,
-      createHasher: createInlineHasher,
-      save: async () => true,
-      signal: new AbortController().signal,
-      ...places,
-    });
+    return moveWith({ options: { verify: 'read_back' }, ...places });
   }
 
   async function move(

@@ -44,6 +44,8 @@ export async function pump({
   const reads = createSemaphore(source.parallelReads);
   const writes = createSemaphore(destination.parallelWrites);
   const underWay = new Set<Promise<void>>();
+  /** Resolve when hash and write no longer use a buffer, also after an error. */
+  const inUse = new Set<Promise<void>>();
   const firstToWrite = state.delivered;
   // What was hashed and not delivered is read, hashed and compared again.
   if (state.hashed > firstToWrite)
@@ -66,11 +68,14 @@ export async function pump({
     );
     const hashed = hashInOrder(chunk, buffer, read);
     const written = chunk >= firstToWrite ? write(offset, buffer, read) : null;
-    // Released only after hash and write have ended, also after an error: neither may use it later.
-    const settled = await Promise.allSettled([hashed, written]);
-    pooled.release();
-    const failed = settled.find((result) => result.status === 'rejected');
-    if (failed) throw failed.reason;
+    const released = Promise.allSettled([hashed, written]).then(() => {
+      pooled.release();
+      inUse.delete(released);
+    });
+    inUse.add(released);
+    // An error does not wait: the write of this chunk may be behind others, at a slow destination.
+    await Promise.all([hashed, written]);
+    await released;
     if (chunk < firstToWrite || sourceChanged) return;
     delivered.add(chunk);
     while (delivered.delete(state.delivered)) state.delivered++;
@@ -120,6 +125,10 @@ export async function pump({
     }
   }
 
+  async function ended(): Promise<void> {
+    await Promise.allSettled([...underWay, ...inUse]);
+  }
+
   try {
     for (let chunk = firstToHash; chunk < chunks; chunk++) {
       const pooled = await nextBuffer(Math.min(chunkSize, state.source.size - chunk * chunkSize));
@@ -135,15 +144,18 @@ export async function pump({
   } catch (error) {
     await source.close();
     // A slow destination may not have taken all that was read. It need not be read and sent again.
-    if (isOfSource(error)) await Promise.allSettled(underWay);
+    if (canContinue(error)) await ended();
     await onBroken();
     // The caller may retry with `state`: chunks under way must not change it after this returns.
     await destination.close();
-    await Promise.allSettled(underWay);
+    await ended();
     throw error;
   }
 }
 
-function isOfSource(error: unknown): boolean {
-  return error instanceof AttemptError && error.failure.phase === 'read';
+/** Returns whether the source broke, and what was read of it is still of use. */
+function canContinue(error: unknown): boolean {
+  if (!(error instanceof AttemptError)) return false;
+  const { phase, code } = error.failure;
+  return phase === 'read' && code !== 'source_changed';
 }

@@ -5,10 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { newId } from '../../../../src/domain/ids.ts';
-import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
-import { createMeter } from '../../../../src/processes/mover/meter.ts';
-import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import type { ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { upload } from '../../../adapters/files/contract.ts';
 import {
@@ -18,6 +14,7 @@ import {
 } from '../../../support/file-servers/sftp/other-servers.ts';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { debianPackages } from '../../../support/programs/debian.ts';
+import { moveWith } from '../../../support/service/move.ts';
 
 const CHUNK_BYTES = 8 << 20;
 const FTPQUOTA = '/usr/sbin/ftpquota';
@@ -63,24 +60,15 @@ test.skipIf(whyNot)(whyNot === null ? title : `${title} (${whyNot})`, async () =
   const transferId = newId('txr');
   let record: ResumeRecord | null = null;
   const attempt = () =>
-    moveFile({
+    moveWith({
       transferId,
-      claimId: newId('clm'),
       source: { endpoint: source, path: from.remotePath('file') },
       destination: { endpoint, path: to.remotePath('file') },
-      overwrite: true,
-      options: {},
-      listed: null,
       record,
-      meter: createMeter(() => undefined),
-      buffers: createBufferPool(8, CHUNK_BYTES),
-      opened: async () => undefined,
-      createHasher: createInlineHasher,
       save: async (saved) => {
         record = saved;
         return true;
       },
-      signal: new AbortController().signal,
     });
   for (let attempts = 1; attempts <= 4; attempts++)
     await expect(attempt()).rejects.toMatchObject({

@@ -1,15 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import { newId } from '../../../../src/domain/ids.ts';
 import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
-import { createMeter } from '../../../../src/processes/mover/meter.ts';
-import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import type { Move, Moved, ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { download, upload } from '../../../adapters/files/contract.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
 import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { moveWith } from '../../../support/service/move.ts';
 
 /** What crashes leave, over the whole service: test/transfers/crash-points.test.ts. */
 
@@ -37,21 +34,10 @@ afterAll(async () => {
 });
 
 function moveTo(path: string, given: Partial<Move>): Promise<Moved> {
-  return moveFile({
-    transferId: newId('txr'),
-    claimId: newId('clm'),
+  return moveWith({
     source: { endpoint, path: 'source' },
     destination: { endpoint, path },
-    overwrite: true,
-    options: {},
-    listed: null,
-    record: null,
-    meter: createMeter(() => undefined),
     buffers: createBufferPool(1, SLOT_BYTES),
-    opened: async () => undefined,
-    createHasher: createInlineHasher,
-    save: async () => true,
-    signal: never,
     ...given,
   });
 }

@@ -8,17 +8,12 @@ import { createS3Endpoint } from '../../../../src/adapters/files/s3/endpoint.ts'
 import { createSftpEndpoint } from '../../../../src/adapters/files/sftp/endpoint.ts';
 import { credentialsOf, definitionOf } from '../../../../src/contract/endpoints/definition.ts';
 import { endpointRequest } from '../../../../src/contract/endpoints/requests.ts';
-import { newId } from '../../../../src/domain/ids.ts';
-import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
-import { createMeter } from '../../../../src/processes/mover/meter.ts';
-import { moveFile } from '../../../../src/processes/mover/move/move.ts';
-import type { MoveEnd } from '../../../../src/processes/mover/move/move-state.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
 import { startBehindProxy } from '../../../support/file-servers/behind-proxy.ts';
 import { whyNotAll } from '../../../support/file-servers/endpoints.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { LONG, longUnless } from '../../../support/run/long.ts';
+import { moveWith } from '../../../support/service/move.ts';
 
 // These tests wait for connections that say nothing, on machines that may be busy.
 vi.setConfig({ testTimeout: 120_000 });
@@ -68,28 +63,10 @@ async function moved(side: 'source' | 'destination', to: Name) {
   const content = randomBytes(SIZE);
   await ends.source.server.put('file', content);
   ends[side].server.proxy.stallEach(CARRIED);
-  const result = await move(ends.source.place, ends.destination.place);
+  const { source, destination } = ends;
+  const result = await moveWith({ source: source.place, destination: destination.place });
   const root = ends.destination.server.root as string;
   return { content, result, arrived: readFileSync(join(root, 'file')) };
-}
-
-function move(source: MoveEnd, destination: MoveEnd) {
-  return moveFile({
-    transferId: newId('txr'),
-    claimId: newId('clm'),
-    source,
-    destination,
-    overwrite: true,
-    options: {},
-    listed: null,
-    record: null,
-    meter: createMeter(() => undefined),
-    buffers: createBufferPool(8, CHUNK_BYTES),
-    opened: async () => undefined,
-    createHasher: createInlineHasher,
-    save: async () => true,
-    signal: new AbortController().signal,
-  });
 }
 
 for (const [side, to] of [
@@ -123,7 +100,7 @@ test.skipIf(whyNoSftp)(whyNoSftp ? `${kept} (skipped: ${whyNoSftp})` : kept, asy
   });
   for (const _ of ['first part', 'second part'])
     server.fault({ operation: 'UploadPart', kind: 'slow', delayMs: 2 * STALL_MS });
-  const result = await move(source.place, { endpoint, path: 'file' });
+  const result = await moveWith({ source: source.place, destination: { endpoint, path: 'file' } });
   expect(result.sha256).toBe(createHash('sha256').update(content).digest('hex'));
   const sent = server.requests.filter(({ operation }) => operation === 'UploadPart');
   expect(sent.map(({ query }) => query.get('partNumber')).toSorted()).toEqual(['1', '2', '3']);

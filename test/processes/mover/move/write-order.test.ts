@@ -4,11 +4,6 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { pacedDestination, paceOf } from '../../../../src/adapters/files/threads/paced-files.ts';
 import { createPacer } from '../../../../src/concurrency/pacer.ts';
-import { newId } from '../../../../src/domain/ids.ts';
-import { createBufferPool } from '../../../../src/processes/mover/buffer-pool.ts';
-import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
-import { createMeter } from '../../../../src/processes/mover/meter.ts';
-import { moveFile } from '../../../../src/processes/mover/move/move.ts';
 import { options, upload, whole, writeFrom } from '../../../adapters/files/contract.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
@@ -18,6 +13,7 @@ import {
   whyNoOtherSftpServer,
 } from '../../../support/file-servers/sftp/other-servers.ts';
 import { LONG } from '../../../support/run/long.ts';
+import { moveWith } from '../../../support/service/move.ts';
 
 /** Such a server waits a second for the bytes that come next, then refuses the others. */
 const IN_ORDER = 'rclone-stream';
@@ -53,21 +49,9 @@ test.skipIf(whyNot)(`${title}, whatever is read first${skipped}`, async () => {
   // The first request opens the file, the second reads its first chunk.
   server.fault({ operation: 'GetObject', kind: 'slow', delayMs: 0 });
   server.fault({ operation: 'GetObject', kind: 'slow', delayMs: 3_000 });
-  await moveFile({
-    transferId: newId('txr'),
-    claimId: newId('clm'),
+  await moveWith({
     source: { endpoint: source, path: 'file' },
     destination: { endpoint, path: '/file' },
-    overwrite: true,
-    options: {},
-    listed: null,
-    record: null,
-    meter: createMeter(() => undefined),
-    buffers: createBufferPool(8, CHUNK_BYTES),
-    opened: async () => undefined,
-    createHasher: createInlineHasher,
-    save: async () => true,
-    signal: never,
   });
   expect(content.equals(await read('file'))).toBe(true);
 });

@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { LeaseLost } from '../../../../src/processes/mover/failure.ts';
+import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
+import type { ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
+import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { endpointOn as sftpEndpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
+import { startSftpServer, whyNoSftpServer } from '../../../support/file-servers/sftp/server.ts';
+import { moveWith } from '../../../support/service/move.ts';
+
+const CHUNK_BYTES = 8 << 20;
+/** Longer than the test may take. */
+const SLOW_MS = 600_000;
+
+const whyNot = await whyNoSftpServer();
+const title = 'an attempt whose source changed ends before a slow destination has taken the rest';
+const name = whyNot ? `${title} (skipped: ${whyNot})` : title;
+
+test.skipIf(whyNot)(name, async () => {
+  const from = await startSftpServer();
+  const server = await startS3Server();
+  server.createBucket('bucket');
+  const source = sftpEndpointOn(from);
+  const endpoint = endpointOn(server, { timeouts: { stallMs: SLOW_MS } });
+  onTestFinished(async () => {
+    for (const each of [source, endpoint]) await each.close();
+    for (const each of [from, server]) await each.stop();
+  });
+  const file = join(from.root, 'file');
+  writeFileSync(file, randomBytes(4 * CHUNK_BYTES));
+  const places = {
+    source: { endpoint: source, path: file },
+    destination: { endpoint, path: 'file' },
+  };
+  let record: ResumeRecord | null = null;
+  const interrupted = moveWith({
+    ...places,
+    save: async ({ committing, ...saved }) => {
+      if (!committing) return true;
+      // As a mover that ended after its first chunk has saved it.
+      const sums = Buffer.from(saved.sums as string, 'base64')
+        .subarray(0, 4)
+        .toString('base64');
+      const destination = { ...saved.destination, bytes: CHUNK_BYTES };
+      record = { ...saved, sums, destination, committing: null };
+      return false;
+    },
+  });
+  await expect(interrupted).rejects.toThrow(LeaseLost);
+
+  const { atime, mtime } = statSync(file);
+  writeFileSync(file, randomBytes(4 * CHUNK_BYTES));
+  utimesSync(file, atime, mtime);
+  for (const _ of ['second part', 'third part', 'fourth part'])
+    server.fault({ operation: 'UploadPart', kind: 'slow', delayMs: SLOW_MS });
+  const partsSent = () =>
+    server.requests.filter(({ operation }) => operation === 'UploadPart').length;
+  const before = partsSent();
+  const createHasher: typeof createInlineHasher = (size) => {
+    const hasher = createInlineHasher(size);
+    return {
+      ...hasher,
+      async update(chunk) {
+        // The source differs in this chunk. What follows is on its way before that shows.
+        await vi.waitUntil(() => partsSent() === before + 3, { timeout: 60_000 });
+        return hasher.update(chunk);
+      },
+    };
+  };
+  await expect(moveWith({ ...places, record, createHasher })).rejects.toMatchObject({
+    failure: { code: 'source_changed', phase: 'read' },
+  });
+});
