@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -84,6 +84,8 @@ it('loses no connection that waits to be accepted when the API takes over', asyn
   const folder = await mkdtemp(join(tmpdir(), 'waybill-start-up-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const file = join(folder, 'answer');
+  // The shell ends before `cat` opens it.
+  await writeFile(file, '');
   // This process accepts nothing until the script has sent its request.
   const script = `
     exec 3<>/dev/tcp/${address.host}/${address.port}
