@@ -1,13 +1,13 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Registry } from 'prom-client';
-import type { AccessRecorder } from './access.ts';
+import type { AccessRecorder } from './access/recorder.ts';
 import type { RequestAdmission } from './admission/request-admission.ts';
+import { compressAnswers } from './answers/compression.ts';
 import { auditRoutes } from './audit/routes.ts';
 import type { People } from './auth/people.ts';
 import { createWhileAllowed } from './auth/while-allowed.ts';
 import { batchChangeRoutes } from './batches/change-routes.ts';
 import { batchRoutes } from './batches/routes.ts';
-import { compressAnswers } from './compression.ts';
 import { consoleRoutes } from './console/routes.ts';
 import { endpointChangeRoutes } from './endpoints/change-routes.ts';
 import { endpointRoutes } from './endpoints/routes.ts';

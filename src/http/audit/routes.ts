@@ -9,10 +9,10 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 import { grants } from '../../domain/scope.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
-import type { AccessRecorder } from '../access.ts';
+import type { AccessRecorder } from '../access/recorder.ts';
+import { prefersCsv, sendCsv } from '../answers/csv.ts';
 import { clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
-import { prefersCsv, sendCsv } from '../csv.ts';
 import { responses } from '../openapi/documentation.ts';
 
 export interface AuditDeps {

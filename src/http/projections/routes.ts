@@ -15,7 +15,7 @@ import {
   type TaskSubject,
 } from '../../processes/projections/tasks.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
-import { type EventStreamDeps, type ServerEvent, sendEvents } from '../event-stream.ts';
+import { type EventStreamDeps, type ServerEvent, sendEvents } from '../answers/event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -17,7 +17,7 @@ import {
 } from '../../adapters/event-store/port.ts';
 import { GIVE_UP_ON_STORES_MS } from '../../adapters/unavailable.ts';
 import { changed } from '../../commands/remembered-streams.ts';
-import { asksForCsv } from '../csv.ts';
+import { asksForCsv } from './accept.ts';
 
 /** A server of others, such as a partner's, has a time limit of 30 s. */
 const OTHERS_MS = 30_000;

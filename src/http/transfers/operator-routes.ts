@@ -10,8 +10,8 @@ import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
 import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
+import { type EventStreamDeps, type ServerEvent, sendEvents } from '../answers/event-stream.ts';
 import { accountLimit } from '../auth/client.ts';
-import { type EventStreamDeps, type ServerEvent, sendEvents } from '../event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -25,12 +25,12 @@ import { throwNotFound } from '../../projections/retention/removed-transfers.ts'
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
-import type { AccessRecorder } from '../access.ts';
+import type { AccessRecorder } from '../access/recorder.ts';
 import { whenAdmitted } from '../admission/admitted.ts';
 import type { AuthenticationDeps } from '../admission/authenticate.ts';
+import { prefersCsv, sendCsv } from '../answers/csv.ts';
 import { causeOf, clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
-import { prefersCsv, sendCsv } from '../csv.ts';
 import { type Answer, idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,

@@ -3,7 +3,7 @@ import { statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { LeaseLost } from '../../../../src/processes/mover/failure.ts';
-import { createInlineHasher } from '../../../../src/processes/mover/hash/hasher.ts';
+import { createInlineHasher, type Hasher } from '../../../../src/processes/mover/hash/hasher.ts';
 import type { ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
@@ -59,8 +59,8 @@ test.skipIf(whyNot)(name, async () => {
   const partsSent = () =>
     server.requests.filter(({ operation }) => operation === 'UploadPart').length;
   const before = partsSent();
-  const createHasher: typeof createInlineHasher = (size) => {
-    const hasher = createInlineHasher(size);
+  const createHasher = (): Hasher => {
+    const hasher = createInlineHasher();
     return {
       ...hasher,
       async update(chunk) {

@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Problem } from '../contract/problems.ts';
-import { reasonOf } from '../domain/errors.ts';
-import type { AccessRecorder } from './access.ts';
-import { confirmed } from './admission/admitted.ts';
-import { type AuthenticationDeps, authenticate } from './admission/authenticate.ts';
-import { safePath } from './log.ts';
-import { PROBLEM_TYPE, RETRY_SECONDS, toProblem } from './problems.ts';
-import { isApi } from './requests/path.ts';
-import { dropLateAnswer, mayTakeEffect, withinLimit } from './requests/time-limit.ts';
+import type { Problem } from '../../contract/problems.ts';
+import { reasonOf } from '../../domain/errors.ts';
+import type { AccessRecorder } from '../access/recorder.ts';
+import { confirmed } from '../admission/admitted.ts';
+import { type AuthenticationDeps, authenticate } from '../admission/authenticate.ts';
+import { safePath } from '../log.ts';
+import { PROBLEM_TYPE, RETRY_SECONDS, toProblem } from '../problems.ts';
+import { isApi } from '../requests/path.ts';
+import { dropLateAnswer, mayTakeEffect, withinLimit } from '../requests/time-limit.ts';
 
 /** Answers errors with problem documents, logs those of the service, and counts failed sign-ins. */
 export interface ErrorAnswers {

@@ -1,13 +1,13 @@
 import type { FastifyRequest } from 'fastify';
-import { type AccessLogDeps, createAccessLog, type Recorded } from '../commands/access-log.ts';
-import type { ProblemCode } from '../contract/problems.ts';
-import type { ExportName } from '../domain/access.ts';
-import { newId } from '../domain/ids.ts';
-import { grants } from '../domain/scope.ts';
-import { RejectedKey } from './admission/authenticate.ts';
-import { causeOf, clientOf } from './auth/client.ts';
+import { type AccessLogDeps, createAccessLog, type Recorded } from '../../commands/access-log.ts';
+import type { ProblemCode } from '../../contract/problems.ts';
+import type { ExportName } from '../../domain/access.ts';
+import { newId } from '../../domain/ids.ts';
+import { grants } from '../../domain/scope.ts';
+import { RejectedKey } from '../admission/authenticate.ts';
+import { causeOf, clientOf } from '../auth/client.ts';
+import { clientNetwork } from '../requests/client-address.ts';
 import { createFailedSignIns } from './failed-sign-ins.ts';
-import { clientNetwork } from './requests/client-address.ts';
 
 /** A page that stays open reads a history again and again. One event covers this time. */
 const REPEATS_MS = 5 * 60_000;

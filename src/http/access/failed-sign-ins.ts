@@ -1,4 +1,4 @@
-import type { SignInFailed } from '../domain/access.ts';
+import type { SignInFailed } from '../../domain/access.ts';
 
 /** How long the failures of one address gather. The first one is recorded at once. */
 const GATHER_MS = 60_000;

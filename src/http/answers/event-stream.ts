@@ -1,10 +1,10 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Sql } from '../adapters/postgres/connect.ts';
-import { DomainError } from '../domain/errors.ts';
-import { clientOf } from './auth/client.ts';
-import { stillValid } from './auth/still-valid.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
+import { clientOf } from '../auth/client.ts';
+import { stillValid } from '../auth/still-valid.ts';
 
 /**
  * The stream sends a comment this often, so that proxies keep the connection. It also checks the

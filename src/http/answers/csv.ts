@@ -1,20 +1,12 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import Negotiator from 'negotiator';
-import { CSV_TYPE } from '../contract/csv.ts';
+import { CSV_TYPE } from '../../contract/csv.ts';
+import { asksForCsv } from '../requests/accept.ts';
 
-const CSV = ['text/csv', 'text/csv;charset=utf-8'];
-
-/** Returns true if the client prefers CSV to JSON (RFC 9110, section 12.5.1). */
+/** Returns `asksForCsv`, and says in the answer that it depends on `Accept`. */
 export function prefersCsv(request: FastifyRequest, reply: FastifyReply): boolean {
   void reply.header('vary', 'accept');
   return asksForCsv(request);
-}
-
-/** Returns what `prefersCsv` does, before there is an answer. */
-export function asksForCsv(request: FastifyRequest): boolean {
-  const type = new Negotiator(request.raw).mediaType(['application/json', ...CSV]);
-  return type !== undefined && CSV.includes(type);
 }
 
 /** Sends all pieces as a file. The connection breaks if one cannot be read. */

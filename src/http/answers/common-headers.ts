@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isHttps } from './auth/cookie.ts';
-import { isApi } from './requests/path.ts';
+import { isHttps } from '../auth/cookie.ts';
+import { isApi } from '../requests/path.ts';
 
 /** How long browsers use https only. */
 const HTTPS_ONLY = 'max-age=31536000';
