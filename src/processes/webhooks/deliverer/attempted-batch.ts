@@ -11,7 +11,7 @@ import { announceDeliveries } from '../delivery-table/pending.ts';
 import type { ConcurrencyLimits } from './concurrency-limits.ts';
 
 /** How long the rows of a batch wait for the outcomes of prompt webhooks. */
-const WAIT_MS = 100;
+const OUTCOMES_WITHIN_MS = 100;
 /** Batches that are not saved yet: one is prepared while another is saved. */
 const BATCHES = 2;
 /** First attempts of all webhooks under way at once. More would only make each of them slower. */
@@ -252,7 +252,7 @@ function addToCount(counts: Map<string, number>, key: string, by: number): void 
 }
 
 async function withinLimit(attempts: Promise<boolean>[]): Promise<void> {
-  await Promise.race([Promise.all(attempts), sleep(WAIT_MS)]);
+  await Promise.race([Promise.all(attempts), sleep(OUTCOMES_WITHIN_MS)]);
 }
 
 function settingsOf({ url, secret_record, previous }: Webhook) {

@@ -44,7 +44,7 @@ import { QUICK_MS } from './concurrency-limits.ts';
 const PROMPT_MS = 25;
 const PROMPT_BEHIND_MS = 100;
 /** How long a batch waits for places, and the pause between two looks. */
-const WAIT_MS = 100;
+const PLACES_WITHIN_MS = 100;
 const LOOK_MS = 10;
 
 /** A batch of new deliveries. */
@@ -106,7 +106,7 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
   }
 
   return async ({ deliveries, webhooks, isBehind }) => {
-    const until = performance.now() + (isBehind ? WAIT_MS : 0);
+    const until = performance.now() + (isBehind ? PLACES_WITHIN_MS : 0);
     for (;;) {
       const claimedMark = performance.now();
       const { idle, now } = await findIdle([...webhooks.keys()]);
