@@ -15,7 +15,7 @@ import {
   requireRestored,
 } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
-import { createVault, type Vault, verifyMasterKey } from './adapters/vault.ts';
+import { createVault, hasHadMasterKey, type Vault, verifyMasterKey } from './adapters/vault.ts';
 import { objectionToWebhookUrl } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
@@ -138,6 +138,7 @@ export async function openInstallation(
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,
+      hasHadOne: () => hasHadMasterKey(sql),
     });
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });

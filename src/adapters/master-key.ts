@@ -8,6 +8,7 @@ import { makeFolder } from './make-folder.ts';
 
 const FILE = 'master.key';
 const HOW_TO_MAKE_ONE = 'Make one with: openssl rand -base64 32';
+const RESTORE = "Stored credentials can't be read without it: restore it from a backup";
 
 /** A key-encryption key. */
 export interface MasterKey {
@@ -40,24 +41,28 @@ export class MasterKeyError extends Error {
 /**
  * Loads the keys of the setting `WAYBILL_MASTER_KEY`: base64 of 32 bytes, or several of these
  * separated by commas. The first key seals; all open. Without the setting, loads those of the file
- * `master.key` in `dataDir`, which the first call creates. Throws MasterKeyError without either.
+ * `master.key` in `dataDir`, which the first call creates, unless there was one before.
+ * Throws MasterKeyError without either.
  */
 export async function loadMasterKeys({
   setting,
   dataDir,
+  hasHadOne,
 }: {
   setting: string | null;
   dataDir: string | null;
+  /** Returns whether this installation has had a master key before. */
+  hasHadOne(): Promise<boolean>;
 }): Promise<MasterKeys> {
   if (setting !== null) return keysOfSetting(setting);
-  if (dataDir !== null) return keysOfFile(dataDir);
+  if (dataDir !== null) return keysOfFile(dataDir, hasHadOne);
   throw new MasterKeyError(
     `WAYBILL_MASTER_KEY is required if DATABASE_URL is set. ${HOW_TO_MAKE_ONE}`,
   );
 }
 
 function keysOfSetting(setting: string): MasterKeys {
-  const keys = parseKeys(setting.split(','), 'WAYBILL_MASTER_KEY');
+  const keys = parseKeys(setting.split(','), 'WAYBILL_MASTER_KEY', HOW_TO_MAKE_ONE);
   return {
     current: () => keys[0],
     all: () => keys,
@@ -66,12 +71,13 @@ function keysOfSetting(setting: string): MasterKeys {
   };
 }
 
-async function keysOfFile(dataDir: string): Promise<MasterKeys> {
+async function keysOfFile(dataDir: string, hasHadOne: () => Promise<boolean>): Promise<MasterKeys> {
   await makeFolder(dataDir);
   const file = join(dataDir, FILE);
   const lock = `${file}.lock`;
   await withFileLock(lock, async () => {
-    if ((await readKeys(file)) === null) await writeKeys(file, [newKey()]);
+    // A new key could open nothing, and would look like the one that is missing.
+    if ((await readKeys(file)) === null && !(await hasHadOne())) await writeKeys(file, [newKey()]);
   });
 
   let keys = await requireKeys(file);
@@ -101,10 +107,7 @@ type Keys = [MasterKey, ...MasterKey[]];
 
 async function requireKeys(file: string): Promise<Keys> {
   const keys = await readKeys(file);
-  if (keys === null)
-    throw new MasterKeyError(
-      `${file} is missing. Stored credentials can't be read without it: restore it from a backup.`,
-    );
+  if (keys === null) throw new MasterKeyError(`${file} is missing. ${RESTORE}.`);
   return keys;
 }
 
@@ -113,24 +116,23 @@ async function readKeys(file: string): Promise<Keys | null> {
     if (error.code === 'ENOENT') return null;
     throw error;
   });
-  return text === null ? null : parseKeys(text.trim().split('\n'), file);
+  return text === null ? null : parseKeys(text.trim().split('\n'), file, `${RESTORE}.`);
 }
 
 function writeKeys(file: string, keys: MasterKey[]): Promise<void> {
   return replaceFile(file, keys.map(({ key }) => `${key.toString('base64')}\n`).join(''));
 }
 
-function parseKeys(texts: string[], source: string): Keys {
+function parseKeys(texts: string[], source: string, remedy: string): Keys {
   const [first, ...others] = texts.map((text, index) => {
     const key = Buffer.from(text.trim(), 'base64');
     if (key.length === KEY_BYTES && key.toString('base64') === text.trim()) return masterKey(key);
     throw new MasterKeyError(
       `${source}: key ${index + 1} of ${texts.length} is not the base64 of ${KEY_BYTES} bytes. ` +
-        HOW_TO_MAKE_ONE,
+        remedy,
     );
   });
-  if (first === undefined)
-    throw new MasterKeyError(`${source} contains no key. ${HOW_TO_MAKE_ONE}`);
+  if (first === undefined) throw new MasterKeyError(`${source} contains no key. ${remedy}`);
   return [first, ...others];
 }
 

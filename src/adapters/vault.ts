@@ -170,6 +170,13 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
   return { seal, open, rotate, sweep };
 }
 
+/** Returns whether this installation has had a master key before. */
+export async function hasHadMasterKey(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from work.vault_keys) as found`;
+  return row?.found === true;
+}
+
 /**
  * Checks that the master keys open what is in the vault, and registers the current one. To be
  * called once at start-up. Throws MasterKeyError.

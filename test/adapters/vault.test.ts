@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { loadMasterKeys, MasterKeyError } from '../../src/adapters/master-key.ts';
-import { createVault, VaultError, verifyMasterKey } from '../../src/adapters/vault.ts';
+import {
+  createVault,
+  hasHadMasterKey,
+  VaultError,
+  verifyMasterKey,
+} from '../../src/adapters/vault.ts';
 import { isId } from '../../src/domain/ids.ts';
 import {
   createTestDatabase,
@@ -16,7 +21,8 @@ const PURPOSE = 'endpoint-credentials';
 const SECRET = { password: 'canary-4711', note: 'ü' };
 
 const makeKey = () => randomBytes(32).toString('base64');
-const given = (setting: string) => loadMasterKeys({ setting, dataDir: null });
+const hasHadOne = async () => false;
+const given = (setting: string) => loadMasterKeys({ setting, dataDir: null, hasHadOne });
 
 let dataDir: string;
 beforeEach(async () => {
@@ -25,7 +31,7 @@ beforeEach(async () => {
 afterEach(() => rm(dataDir, { recursive: true }));
 
 describe('loadMasterKeys', () => {
-  const generated = () => loadMasterKeys({ setting: null, dataDir });
+  const generated = () => loadMasterKeys({ setting: null, dataDir, hasHadOne });
 
   it('reads one key or several, and encrypts with the first', async () => {
     const [first, second] = [makeKey(), makeKey()];
@@ -49,13 +55,15 @@ describe('loadMasterKeys', () => {
   });
 
   it('requires the setting if there is no data folder', async () => {
-    await expect(loadMasterKeys({ setting: null, dataDir: null })).rejects.toThrow(
+    await expect(loadMasterKeys({ setting: null, dataDir: null, hasHadOne })).rejects.toThrow(
       /WAYBILL_MASTER_KEY is required/,
     );
   });
 
   it('fails in a data folder that the system cannot create', async () => {
-    await expect(loadMasterKeys({ setting: null, dataDir: '/proc/x' })).rejects.toMatchObject({
+    await expect(
+      loadMasterKeys({ setting: null, dataDir: '/proc/x', hasHadOne }),
+    ).rejects.toMatchObject({
       code: 'ENOENT',
     });
   });
@@ -71,6 +79,13 @@ describe('loadMasterKeys', () => {
     await rm(join(dataDir, 'master.key'));
     await expect(keys.refresh()).rejects.toThrow(/restore it/);
   });
+
+  it('says to restore a damaged file, not to make a key', async () => {
+    for (const text of ['AAA\n', '']) {
+      await writeFile(join(dataDir, 'master.key'), text);
+      await expect(generated()).rejects.toThrow(/restore it from a backup\.$/);
+    }
+  });
 });
 
 describeWithPostgres('vault', () => {
@@ -83,7 +98,10 @@ describeWithPostgres('vault', () => {
 
   /** Opens a vault as a process does at its start. */
   async function startVault(options: { setting: string | null; dataDir: string | null }) {
-    const keys = await loadMasterKeys(options);
+    const keys = await loadMasterKeys({
+      ...options,
+      hasHadOne: () => hasHadMasterKey(database.sql),
+    });
     await verifyMasterKey({ sql: database.sql, keys });
     return createVault({ sql: database.sql, keys });
   }
@@ -95,6 +113,13 @@ describeWithPostgres('vault', () => {
     const id = await vault.seal(PURPOSE, SECRET);
     expect(isId('vlt', id)).toBe(true);
     expect(await vault.open(id, PURPOSE)).toEqual(SECRET);
+  });
+
+  it('makes no new key file in place of one that is missing', async () => {
+    await withFile();
+    await rm(join(dataDir, 'master.key'));
+    await expect(withFile()).rejects.toThrow(/master\.key is missing.* restore it from a backup/);
+    await expect(stat(join(dataDir, 'master.key'))).rejects.toThrow('ENOENT');
   });
 
   it('stores no plain text', async () => {

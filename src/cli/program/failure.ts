@@ -12,7 +12,7 @@ import { MigrationError } from '../../adapters/postgres/migrate.ts';
 import { VaultError } from '../../adapters/vault.ts';
 import { ConfigError } from '../../config.ts';
 import { DomainError, type DomainErrorCode } from '../../domain/errors.ts';
-import { LogChanged } from '../../domain/proof/log-changed.ts';
+import { KEEP_LOG, LogChanged } from '../../domain/proof/log-changed.ts';
 import { isNetworkFailure, TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { WrongLog } from '../../projections/checkpoint.ts';
 import { FoldError } from '../../projections/fold.ts';
@@ -71,11 +71,17 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof EventStoreUnavailable || error instanceof EmbeddedPostgresError) {
     return { exitCode: EXIT.unavailable, message: error.message };
   }
+  if (error instanceof FoldError)
+    return {
+      exitCode: EXIT.failed,
+      message:
+        `${error.message}. The log was changed, or is damaged. ${KEEP_LOG}. What was changed: ` +
+        'waybill audit verify --checkpoint FILE',
+    };
   if (
     error instanceof EventStoreUnusable ||
     error instanceof MigrationError ||
     error instanceof VaultError ||
-    error instanceof FoldError ||
     error instanceof LogChanged ||
     error instanceof WrongLog
   ) {

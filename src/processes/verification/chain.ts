@@ -157,10 +157,12 @@ function isTime(value: unknown): boolean {
 
 function revisionFault({ revision }: StoredEvent, before: CheckedStream | null): string | null {
   const expected = (before?.revision ?? -1) + 1;
-  return revision === expected
-    ? null
-    : `revision ${expected} was expected: an event is missing, or one follows the end of a ` +
-        'transfer';
+  if (revision === expected) return null;
+  const why =
+    before === null
+      ? 'the events before it are missing, or it follows the end of its stream'
+      : 'an event is missing, or one was added';
+  return `revision ${expected} was expected: ${why}`;
 }
 
 function faults(event: StoredEvent, before: CheckedStream | null): (string | null)[] {

@@ -1,6 +1,17 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chown, readdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  access,
+  chown,
+  constants,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { syncFolder } from '../../durable-file.ts';
@@ -22,7 +33,11 @@ export async function makeHome(dataDir: string): Promise<string> {
   try {
     await makeFolder(home);
     const { uid } = await stat(home);
-    if (uid === self || self === 0) return await realpath(home);
+    if (uid === self || self === 0) {
+      // Also root can't write to a file system that is read-only.
+      await access(home, constants.W_OK);
+      return await realpath(home);
+    }
     throw new EmbeddedPostgresError(
       `${home} belongs to user ${uid}, but this process runs as user ${self}. ` +
         'Run as that user, or set WAYBILL_DATA_DIR to a folder of your own.',
