@@ -15,7 +15,13 @@ import {
   requireRestored,
 } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
-import { createVault, hasHadMasterKey, type Vault, verifyMasterKey } from './adapters/vault.ts';
+import {
+  createVault,
+  forgetLostMasterKey,
+  hasHadMasterKey,
+  type Vault,
+  verifyMasterKey,
+} from './adapters/vault.ts';
 import { objectionToWebhookUrl } from './adapters/webhooks/url.ts';
 import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
@@ -91,6 +97,8 @@ export interface OpenOptions {
    * new one would be consistent, and an interrupted restore could not be repeated.
    */
   opensChangedLog?: boolean;
+  /** True if the master key was lost: what it sealed is forgotten. */
+  masterKeyIsLost?: boolean;
   /** Called with the URL of Postgres before the first statement. */
   onPostgres?(url: string): void;
 }
@@ -104,7 +112,7 @@ export interface OpenOptions {
 export async function openInstallation(
   config: Config,
   logger: Logger,
-  { opensChangedLog = false, onPostgres }: OpenOptions = {},
+  { opensChangedLog = false, masterKeyIsLost = false, onPostgres }: OpenOptions = {},
 ): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -138,8 +146,9 @@ export async function openInstallation(
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,
-      hasHadOne: () => hasHadMasterKey(sql),
+      hasHadOne: async () => !masterKeyIsLost && (await hasHadMasterKey(sql)),
     });
+    if (masterKeyIsLost) await forgetLostMasterKey({ sql, keys });
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });
 

@@ -8,6 +8,7 @@ import { makeFolder } from './make-folder.ts';
 
 const FILE = 'master.key';
 const HOW_TO_MAKE_ONE = 'Make one with: openssl rand -base64 32';
+const IF_LOST = 'If the key is lost for good: waybill vault rotate --lost';
 const RESTORE = "Stored credentials can't be read without it: restore it from a backup";
 
 /** A key-encryption key. */
@@ -107,7 +108,10 @@ type Keys = [MasterKey, ...MasterKey[]];
 
 async function requireKeys(file: string): Promise<Keys> {
   const keys = await readKeys(file);
-  if (keys === null) throw new MasterKeyError(`${file} is missing. ${RESTORE}.`);
+  if (keys === null)
+    throw new MasterKeyError(
+      `${file} is missing. ${RESTORE}, or set WAYBILL_MASTER_KEY if it was set before. ${IF_LOST}`,
+    );
   return keys;
 }
 

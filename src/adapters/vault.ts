@@ -22,7 +22,12 @@ const UNNAMED_HOURS = 1;
 
 /** A record can't be read or written. The message names the record, never its content. */
 export class VaultError extends Error {
-  override readonly name = 'VaultError';
+  override readonly name: string = 'VaultError';
+}
+
+/** The vault does not have the record: what was sealed is lost. */
+export class VaultRecordMissing extends VaultError {
+  override readonly name = 'VaultRecordMissing';
 }
 
 /** Stores the secrets that events refer to by id and never contain. */
@@ -108,9 +113,9 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
     const [record] = await sql<VaultRecord[]>`
       select id, purpose, key_id, wrapped_key, ciphertext from work.vault where id = ${recordId}`;
     if (record === undefined)
-      throw new VaultError(
-        `${recordId} is not in the vault: the database is older than the log, or another one. ` +
-          'Configure the endpoint again, rotate the secret of the webhook, or replace the key that ' +
+      throw new VaultRecordMissing(
+        `${recordId} is not in the vault: the database is older than the log, or another one, or ` +
+          'the master key was lost. Configure the endpoint again, rotate the secret of the webhook, or replace the key that ' +
           'signs checkpoints with `waybill log rotate-key --lost`.',
       );
     const dataKey = unwrap({ ...record, purpose }, keys.all());
@@ -211,6 +216,28 @@ export async function verifyMasterKey({
     await tx`
       insert into work.vault_keys (id, check_value)
       values (${id}, ${encrypt(key, CHECK_TEXT, id)}) on conflict do nothing`;
+  });
+}
+
+/**
+ * Forgets everything that was sealed, after the master key was lost. Throws MasterKeyError if the
+ * given keys open the vault.
+ */
+export async function forgetLostMasterKey(given: { sql: Sql; keys: MasterKeys }): Promise<void> {
+  const isLost = await verifyMasterKey(given).then(
+    () => false,
+    (error: unknown) => {
+      if (error instanceof MasterKeyError || error instanceof VaultError) return true;
+      throw error;
+    },
+  );
+  if (!isLost)
+    throw new MasterKeyError(
+      'The master key is not lost: it opens the vault. To change it: waybill vault rotate',
+    );
+  await given.sql.begin(async (tx) => {
+    await tx`delete from work.vault`;
+    await tx`delete from work.vault_keys`;
   });
 }
 

@@ -242,7 +242,12 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     409: ['endpoint_in_use'],
     412: ['precondition_failed'],
   },
-  'post /v1/endpoints/{endpoint_id}/test': { ...WITH_KEY, ...BODY, 404: ['not_found'] },
+  'post /v1/endpoints/{endpoint_id}/test': {
+    ...WITH_KEY,
+    ...BODY,
+    404: ['not_found'],
+    502: ['endpoint_failed'],
+  },
   'post /v1/endpoints/{endpoint_id}/accept-host-key': {
     ...WITH_KEY,
     ...BODY,

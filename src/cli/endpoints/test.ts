@@ -1,11 +1,10 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
-import { ENDPOINT_CREDENTIALS } from '../../adapters/vault.ts';
 import { acceptHostKey } from '../../commands/endpoints.ts';
 import { type Endpoint, hasHostKey } from '../../domain/endpoints/endpoint.ts';
 import { type AnnouncedHostKey, hostKeysOf } from '../../domain/protocols/host-keys.ts';
-import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import type { Installation } from '../../installation.ts';
 import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
+import { openCredentials } from '../../processes/endpoints/credentials.ts';
 import { type EndpointTest, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
 import type { StepResult } from '../../processes/endpoints/test-step.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -31,10 +30,7 @@ export async function testAndPrint(
   failUntilVerdict();
   const { commands, vault, store, logger } = installation;
   const { name } = configured;
-  const credentials = await vault.open<EndpointCredentials>(
-    configured.credentials_record,
-    ENDPOINT_CREDENTIALS,
-  );
+  const credentials = await openCredentials(vault, configured);
   const lines = createPrintQueue();
   const runTest = async (definition: Endpoint) => {
     const endpoint = await openFileEndpoint(definition, credentials);

@@ -78,7 +78,7 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         body: requests.endpointUpdate.nullish(),
         response: responses(
           { 200: ['The steps, then the result', answers.testLine, 'application/x-ndjson'] },
-          [...WITH_BODY, 'not_found'],
+          [...WITH_BODY, 'not_found', 'endpoint_failed'],
         ),
       },
       async handler(request, reply) {

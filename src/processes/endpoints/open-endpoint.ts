@@ -1,7 +1,7 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, type FileEntry, FileError } from '../../adapters/files/port.ts';
 import { refuseUnreadableKeys } from '../../adapters/files/private-key.ts';
-import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
+import type { Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { acceptHostKey } from '../../commands/endpoints.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
@@ -26,6 +26,7 @@ import { type EndpointCredentials, PROTOCOLS } from '../../domain/protocols/inde
 import { anyOf } from '../../domain/text.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { folderBelow } from '../../domain/uri.ts';
+import { openCredentials } from './credentials.ts';
 
 const WITH_HOST_KEY = anyOf(
   PROTOCOLS.filter(({ fields }) => 'host_key_sha256' in fields).map(({ label }) => label),
@@ -39,7 +40,7 @@ export interface EndpointAccess {
 
 /**
  * Returns the access to a saved endpoint, with `changes` that are not saved yet. Throws
- * `validation_failed` as saving them would.
+ * `validation_failed` as saving them would, and `endpoint_failed` without credentials.
  */
 export async function accessTo(
   vault: Vault,
@@ -50,10 +51,7 @@ export async function accessTo(
   const definition = changes ? editedDefinition(endpoint, changes) : endpoint;
   return {
     definition,
-    credentials: await vault.open<EndpointCredentials>(
-      endpoint.credentials_record,
-      ENDPOINT_CREDENTIALS,
-    ),
+    credentials: await openCredentials(vault, endpoint).catch(throwDomainError),
   };
 }
 
@@ -91,10 +89,9 @@ export interface Lister {
   close(): Promise<void>;
 }
 
-/** Opens a saved endpoint for many listings. */
+/** Opens a saved endpoint for many listings. Throws FileError. */
 export async function openLister(vault: Vault, endpoint: Endpoint): Promise<Lister> {
-  const { definition, credentials } = await accessTo(vault, endpoint);
-  return openFileEndpoint(definition, credentials);
+  return openFileEndpoint(endpoint, await openCredentials(vault, endpoint));
 }
 
 /**
@@ -133,10 +130,14 @@ async function withEndpoint<T>(
   try {
     return await work(remote);
   } catch (error) {
-    throw error instanceof FileError ? toDomainError(error) : error;
+    return throwDomainError(error);
   } finally {
     await remote.close();
   }
+}
+
+function throwDomainError(error: unknown): never {
+  throw error instanceof FileError ? toDomainError(error) : error;
 }
 
 function toDomainError(error: FileError): DomainError {

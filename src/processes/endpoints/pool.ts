@@ -1,9 +1,10 @@
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
-import { ENDPOINT_CREDENTIALS, type Vault } from '../../adapters/vault.ts';
+import type { Vault } from '../../adapters/vault.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { EndpointCredentials } from '../../domain/protocols/index.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
+import { openCredentials } from './credentials.ts';
 import { HOLD_SECONDS } from './sign-in-holds.ts';
 
 /** An endpoint in use. After `release`, its connections stay open for the next user. */
@@ -62,9 +63,9 @@ export function createEndpointPool({ vault, open }: EndpointPoolDeps): EndpointP
   const entries = new Map<string, Entry>();
 
   function create(configured: ConfiguredEndpoint): Entry {
-    const opening = vault
-      .open<EndpointCredentials>(configured.credentials_record, ENDPOINT_CREDENTIALS)
-      .then(async (credentials) => oneSignInFirst(await open(configured, credentials)));
+    const opening = openCredentials(vault, configured).then(async (credentials) =>
+      oneSignInFirst(await open(configured, credentials)),
+    );
     const entry: Entry = {
       configured,
       opening,

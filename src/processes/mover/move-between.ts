@@ -8,6 +8,7 @@ import type { EndpointPool } from '../endpoints/pool.ts';
 import { untilAnswered } from '../until-answered.ts';
 import type { BandwidthLimits } from './bandwidth.ts';
 import type { BufferPool } from './buffer-pool.ts';
+import { onSide } from './failure.ts';
 import type { Hasher } from './hash/hasher.ts';
 import { createLimitedBuffers } from './limited-buffers.ts';
 import type { Meter } from './meter.ts';
@@ -59,13 +60,17 @@ export async function moveBetween(
   const { claim, meter, signal } = context;
   const source = readySource(context);
   const destination = readyDestination(context);
-  const from = await untilAnswered(() => deps.sources.lend(source.configured), signal);
+  const from = await onSide('source', () =>
+    untilAnswered(() => deps.sources.lend(source.configured), signal),
+  );
   const ends = { source: source.configured, destination: destination.configured };
   const bandwidth = deps.bandwidth.use(ends, () => buffers.keep());
   const buffers = createLimitedBuffers(deps.buffers, bandwidth.limited);
   const slot = deps.slots.take();
   try {
-    const to = await untilAnswered(() => deps.destinations.lend(destination.configured), signal);
+    const to = await onSide('destination', () =>
+      untilAnswered(() => deps.destinations.lend(destination.configured), signal),
+    );
     try {
       const { bytes, sha256, ...evidence } = await moveFile({
         transferId: claim.transferId,
