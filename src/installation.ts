@@ -7,7 +7,12 @@ import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
-import { createLocks, LOCKS_LOST_AFTER_MS, type Locks } from './adapters/postgres/locks.ts';
+import {
+  createLocks,
+  hasLockHolders,
+  LOCKS_LOST_AFTER_MS,
+  type Locks,
+} from './adapters/postgres/locks.ts';
 import {
   isMigrated,
   MigrationError,
@@ -143,6 +148,9 @@ export async function openInstallation(
       changed ??= error.message;
     };
     await requireRestored(sql).catch(noteChange);
+    // A process that runs may have the key.
+    if (masterKeyIsLost && (await hasLockHolders(sql)))
+      throw new DomainError('unavailable', 'Stop every process of Waybill, then run this again');
     const keys = await loadMasterKeys({
       setting: config.masterKey,
       dataDir: config.databaseUrl === null ? config.dataDir : null,

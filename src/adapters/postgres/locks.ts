@@ -4,6 +4,7 @@ import { createBatcher } from '../../concurrency/batcher.ts';
 import { connect, type Sql } from './connect.ts';
 
 const POLL_MS = 500;
+const APPLICATION_NAME = 'waybill locks';
 const HEARTBEAT_MS = 5_000;
 /** Postgres ends the session of a process, and with it its locks, after this long in silence. */
 export const LOCKS_LOST_AFTER_MS = 3 * HEARTBEAT_MS;
@@ -59,6 +60,15 @@ export interface Locks {
   close(): Promise<void>;
 }
 
+/** Returns whether a process has locks of this database, as each one does that runs a role. */
+export async function hasLockHolders(sql: Sql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (
+      select from pg_stat_activity
+       where datname = current_database() and application_name = ${APPLICATION_NAME}) as found`;
+  return row?.found === true;
+}
+
 /**
  * Creates named locks that end with this process. They are advisory locks of one connection of
  * their own, which opens with the first request. Waiters poll every `pollMs` milliseconds, plus or
@@ -108,7 +118,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   function open(): Sql {
     const opened = connect(url, {
       max: 1,
-      applicationName: 'waybill locks',
+      applicationName: APPLICATION_NAME,
       keepOpen: true,
       // Within seconds, the server drops the locks of a machine that has vanished. It drops those
       // of a frozen process, whose kernel still answers, after two missed heartbeats.

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { createLocks } from '../../../src/adapters/postgres/locks.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -27,9 +28,17 @@ describeWithPostgres('waybill vault rotate --lost', () => {
       stderr: expect.stringMatching(/is not lost/),
     });
 
+    const locks = createLocks(database.url);
+    await locks.tryAcquire('as a process that runs');
     const other = Buffer.alloc(32, 7).toString('base64');
     const after = createCli({ ...settings, WAYBILL_MASTER_KEY: other });
     expect(await after.run(['endpoints', 'list'])).toMatchObject({ code: 2 });
+    expect(await after.run(['vault', 'rotate', '--lost'])).toMatchObject({
+      code: 5,
+      stderr: expect.stringMatching(/Stop every process/),
+    });
+    expect(await before.run(['endpoints', 'list'])).toMatchObject({ code: 0 });
+    await locks.close();
     expect(await after.run(['vault', 'rotate', '--lost'])).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/Set the credentials of each endpoint again/),
