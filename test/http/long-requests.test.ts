@@ -62,6 +62,8 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
         if (!waits && !('502' in operation.responses) && !description.includes('text/csv'))
           continue;
         const url = `/v1${path.replace(/^\/v1/, '')}`.replace(/\{(\w+)\}/g, ':$1');
+        // Its lines begin before it waits.
+        if (url === '/v1/endpoints/:endpoint_id/test') continue;
         found.push(nameOf({ method: method.toUpperCase(), url }));
       }
     }
