@@ -22,13 +22,11 @@ const UNNAMED_HOURS = 1;
 
 /** A record can't be read or written. The message names the record, never its content. */
 export class VaultError extends Error {
-  override readonly name: string = 'VaultError';
+  override readonly name = 'VaultError';
 }
 
 /** The vault does not have the record: what was sealed is lost. */
-export class VaultRecordMissing extends VaultError {
-  override readonly name = 'VaultRecordMissing';
-}
+export class VaultRecordMissing extends VaultError {}
 
 /** Stores the secrets that events refer to by id and never contain. */
 export interface Vault {
@@ -115,8 +113,8 @@ export function createVault({ sql, keys }: { sql: Sql; keys: MasterKeys }): Vaul
     if (record === undefined)
       throw new VaultRecordMissing(
         `${recordId} is not in the vault: the database is older than the log, or another one, or ` +
-          'the master key was lost. Configure the endpoint again, rotate the secret of the webhook, or replace the key that ' +
-          'signs checkpoints with `waybill log rotate-key --lost`.',
+          'the master key was lost. Configure the endpoint again, rotate the secret of the ' +
+          'webhook, or replace the key that signs checkpoints with `waybill log rotate-key --lost`.',
       );
     const dataKey = unwrap({ ...record, purpose }, keys.all());
     return (
