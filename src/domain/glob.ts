@@ -27,7 +27,16 @@ export function objectionToGlob(glob: string): string | null {
     else if (sign === '}' || sign === ')') close(open, sign);
   }
   const first = open.find(({ matters }) => matters);
-  return first ? unclosed(first.sign) : null;
+  return first ? unclosed(first.sign) : objectionToSlashes(glob);
+}
+
+/** The paths that a glob is compared with neither begin nor end with a slash. */
+function objectionToSlashes(glob: string): string | null {
+  if (/^!?\//.test(glob))
+    return 'begins with a slash, which no path below the folder does: leave it out';
+  if (glob.endsWith('/'))
+    return 'ends in a slash, which no path of a file does: write ** after it for all files below';
+  return null;
 }
 
 function unclosed(sign: Opening): string {

@@ -215,10 +215,13 @@ describeWithPostgres('batches', () => {
       'source_uri endpoint_not_configured',
     ]);
     expect(await wrong({ ...folder, exclude: [''] })).toEqual(['exclude[0] validation_failed']);
-    expect(await wrong({ ...folder, pattern: '[a', exclude: ['*.tmp', '{a', 'a\\'] })).toEqual([
+    const exclude = ['*.tmp', '{a', 'a\\', 'old/', '/old'];
+    expect(await wrong({ ...folder, pattern: '[a', exclude })).toEqual([
       'pattern validation_failed',
       'exclude[1] validation_failed',
       'exclude[2] validation_failed',
+      'exclude[3] validation_failed',
+      'exclude[4] validation_failed',
     ]);
     expect(await wrong({ ...folder, destination_uri: 's3://archive/out/' })).toEqual([
       'destination_uri validation_failed',

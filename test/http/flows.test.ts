@@ -147,6 +147,12 @@ describeWithPostgres('flows', () => {
       'has a { that no } closes: write \\{ for the sign itself',
     ],
     [
+      'match only paths that end in a slash',
+      { source: { uri: 's3://archive/out/', pattern: 'reports/' } },
+      'source.pattern',
+      'ends in a slash, which no path of a file does',
+    ],
+    [
       'match only paths outside of the source',
       { source: { uri: 's3://archive/out/', pattern: '../*.csv', recursive: true } },
       'source.pattern',
