@@ -350,8 +350,11 @@ describeWithPostgres('deliveries over HTTP', () => {
         last_status_code: 503,
       });
       receiver.behave(200);
-      expect(await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey)).toMatchObject({
-        status: 202,
+      const retried = await ask('POST', `/deliveries/${id}/retry`, undefined, adminKey);
+      expect(retried).toMatchObject({ status: 202, body: { id } });
+      const location = retried.headers.get('location')!;
+      expect(await api.ask('GET', location, { key: adminKey })).toMatchObject({
+        status: 200,
         body: { id },
       });
       await untilStatus(id, 'delivered');

@@ -22,14 +22,17 @@ export async function findDelivery(
   return found;
 }
 
-/** Returns the answer for a delivery that is now pending, with the path that shows its outcome. */
-export async function accepted(sql: Sql, id: string): Promise<Answer<schemas.Delivery>> {
+/**
+ * Returns the answer for a delivery that is now pending. `location` is the path that shows its
+ * outcome to this client.
+ */
+export async function accepted(
+  sql: Sql,
+  id: string,
+  location: string,
+): Promise<Answer<schemas.Delivery>> {
   const { body: _body, attempt_list: _attempts, ...delivery } = await findDelivery(sql, id);
-  return {
-    status: 202,
-    body: delivery,
-    location: `/v1/webhooks/${delivery.webhook_id}/deliveries/${id}`,
-  };
+  return { status: 202, body: delivery, location };
 }
 
 /** Returns the answer for a delivery with its payload and its attempts. */

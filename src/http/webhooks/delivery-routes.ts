@@ -53,7 +53,8 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
               account_id: accountId,
               enabled,
             } = await ownWebhook(deps, request);
-            return accepted(sql, await ping(sql, { webhookId, accountId, enabled, eventId }));
+            const id = await ping(sql, { webhookId, accountId, enabled, eventId });
+            return accepted(sql, id, pathOf(webhookId, id));
           },
         }),
     });
@@ -128,7 +129,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
             const { webhook_id: webhookId, enabled } = await ownWebhook(deps, request);
             const { id } = await findDelivery(sql, request.params.delivery_id, { webhookId });
             await redeliver(sql, { deliveryId: id, enabled });
-            return accepted(sql, id);
+            return accepted(sql, id, pathOf(webhookId, id));
           },
         }),
     });
@@ -196,4 +197,8 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         }),
     });
   };
+}
+
+function pathOf(webhookId: string, deliveryId: string): string {
+  return `/v1/webhooks/${webhookId}/deliveries/${deliveryId}`;
 }

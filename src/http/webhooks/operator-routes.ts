@@ -135,7 +135,7 @@ export function operatorDeliveryRoutes(deps: OperatorRoutesDeps): FastifyPluginA
               );
             }
             await redeliver(sql, { deliveryId: id, enabled: webhook.enabled });
-            return accepted(sql, id);
+            return accepted(sql, id, `/v1/deliveries/${id}`);
           },
         }),
     });
