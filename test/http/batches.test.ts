@@ -285,8 +285,13 @@ describeWithPostgres('batches', () => {
     await startTransfer(commands, first, STARTED, CAUSE);
     await abortTransfer(commands, first, CAUSE);
     await untilCounted(body.id, 'failed');
-    const created = await retry('again');
-    expect(created.status).toBe(201);
+    const both = await Promise.all(['again', 'at-once'].map(retry));
+    const [created] = both.filter(({ status }) => status === 201) as [(typeof both)[number]];
+    const [refused] = both.filter((answer) => answer !== created);
+    for (const { body: problem } of [refused!, await retry('too-soon')]) {
+      expect(problem).toMatchObject({ status: 409, code: 'batch_not_retryable' });
+      expect(problem.detail).toContain(created.body.id);
+    }
     expect(created.body).toMatchObject({
       status: 'creating',
       retry_of: body.id,
@@ -294,7 +299,8 @@ describeWithPostgres('batches', () => {
       priority: 'high',
       metadata: { order: '4711' },
     });
-    expect((await retry('again')).body).toEqual(created.body);
+    const key = created === both[0] ? 'again' : 'at-once';
+    expect((await retry(key)).body).toEqual(created.body);
     expect((await api.ask('POST', '/v1/batches/bat_unknown/retry')).status).toBe(404);
   });
 

@@ -8,7 +8,7 @@ import type { CancelledBatch } from '../../contract/batches/answers.ts';
 import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import type { Batch } from '../../domain/batches/batch.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { transfersOfBatch } from '../../projections/batches/queries.ts';
+import { retryInCreation, transfersOfBatch } from '../../projections/batches/queries.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';
 
 export interface BatchDeps {
@@ -61,14 +61,39 @@ export async function retryBatch(
   repeated: boolean,
 ): Promise<Handled<Batch>> {
   await loadBatch(commands, accountId, batchId);
+  // Two retries at the same time would find the same failed transfers.
+  return commands.exclusively(`batch-retry:${batchId}`, async (assertHeld) => {
+    if (!repeated) await requireFailed({ sql, commands }, accountId, batchId);
+    assertHeld();
+    const created = await createRetryBatch(commands, accountId, batchId, cause, reserved);
+    await commands.waitFor('batches', created.position);
+    return created;
+  });
+}
+
+/**
+ * Throws `batch_not_retryable` if the batch has no failed transfer that was not retried yet. While
+ * a retry is created, its transfers do not show yet what it retries.
+ */
+async function requireFailed(
+  { sql, commands }: BatchDeps,
+  accountId: string,
+  batchId: string,
+): Promise<void> {
+  await commands.catchUp('batches');
+  const creating = await retryInCreation(sql, accountId, batchId);
+  if (creating !== null)
+    throw new DomainError(
+      'batch_not_retryable',
+      `The batch ${creating} retries what failed in ${batchId}, and is still being created`,
+    );
+  // Afterwards: a batch that is no longer created has its transfers in the log.
+  await commands.catchUp('transfers');
   const filter = { batchId, status: 'failed' } as const;
   const { transferIds } = await findChangeable(sql, accountId, filter, { action: 'retry' }, 1);
-  if (transferIds.length === 0 && !repeated)
+  if (transferIds.length === 0)
     throw new DomainError(
       'batch_not_retryable',
       `The batch ${batchId} has no failed transfer that was not retried yet`,
     );
-  const created = await createRetryBatch(commands, accountId, batchId, cause, reserved);
-  await commands.waitFor('batches', created.position);
-  return created;
 }

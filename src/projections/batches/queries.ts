@@ -72,6 +72,20 @@ export async function openBatches(sql: Sql): Promise<CountedBatch[]> {
   return rows.map(toCounted);
 }
 
+/** Returns the batch that retries a batch and has not created all its transfers yet, or null. */
+export async function retryInCreation(
+  sql: Sql,
+  accountId: string,
+  batchId: string,
+): Promise<string | null> {
+  const [row] = await sql<{ batch_id: string }[]>`
+    select batch_id from read.batches
+     where account_id = ${accountId} and status = 'creating'
+       and state->'source' @> ${sql.json({ type: 'retry', batch_id: batchId })}
+     limit 1`;
+  return row?.batch_id ?? null;
+}
+
 /** Returns items that cannot become transfers, with their reasons, and their number. */
 export async function listRejected(
   sql: Sql,
