@@ -25,7 +25,9 @@ export const HEADERS: Record<string, OpenAPIV3_1.HeaderObject> = {
     schema: { type: 'string' },
   },
   ETag: {
-    description: 'The version: of an endpoint its `revision`, for `If-Match`.',
+    description:
+      'The version: of an endpoint its `revision`, for `If-Match`. `health` and `bandwidth_now` ' +
+      'change without it, so an endpoint is never answered with 304.',
     schema: { type: 'string' },
   },
   'Idempotent-Replayed': {

@@ -117,6 +117,20 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await ask('PUT', `/${created.id}`, { json })).toMatchObject({ status: 404 });
   });
 
+  test('are shown whole at the revision that If-None-Match names: health has none', async () => {
+    const { id } = await create({ name: 'watched' });
+    await noteObservation(api.installation.sql, {
+      endpointId: id,
+      connected: false,
+      error: { code: 'timeout', message: 'The server does not answer' },
+      probe: null,
+    });
+    const headers = { 'If-None-Match': '"0"' };
+    const { status, headers: answered, body } = await ask('GET', `/${id}`, { headers });
+    expect([status, answered.get('etag')]).toEqual([200, '"0"']);
+    expect(body.health.failures_in_row).toBe(1);
+  });
+
   test('are changed only at the revision that If-Match names', async () => {
     const { id } = await create({ name: 'agreed' });
     const { headers } = await ask('GET', `/${id}`);
