@@ -38,6 +38,8 @@ export interface CheckedEvent {
   /** As text; empty if there is none. */
   problems: string[];
   stream: CheckedStream;
+  /** True if the stream was not open: this is its first event, or it follows the end. */
+  opened: boolean;
   /** True if this is the last event of the stream. */
   ended: boolean;
 }
@@ -45,8 +47,6 @@ export interface CheckedEvent {
 export interface ChainVerifier {
   /** Checks the next event of the log. */
   check(event: StoredEvent): CheckedEvent;
-  /** Returns the number of streams seen so far. */
-  streams(): number;
   /** Returns the streams that may continue, by name: no ended transfers and batches. */
   open(): ReadonlyMap<string, CheckedStream>;
 }
@@ -73,16 +73,12 @@ const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {
  * in the order of the log, without upcasting them. Continues a check with the streams that it left
  * open.
  */
-export function createChainVerifier(
-  known: { streams: number; open: Iterable<[string, CheckedStream]> } = { streams: 0, open: [] },
-): ChainVerifier {
-  const open = new Map(known.open);
-  let { streams } = known;
+export function createChainVerifier(known: Iterable<[string, CheckedStream]> = []): ChainVerifier {
+  const open = new Map(known);
 
   return {
     check(event) {
       const before = open.get(event.stream) ?? null;
-      if (before === null) streams++;
       const { hash, unreadable } = hashOf(event);
       const { state, problem } =
         unreadable === null ? fold(event, before) : { state: null, problem: unreadable };
@@ -100,9 +96,11 @@ export function createChainVerifier(
         event.unreadable === undefined
           ? [...faults(event, before), problem, objectionTo(event)]
           : [revisionFault(event, before), problem];
-      return { problems: problems.filter((fault) => fault !== null), stream, ended };
+      return {
+        problems: problems.filter((fault) => fault !== null),
+        ...{ stream, opened: before === null, ended },
+      };
     },
-    streams: () => streams,
     open: () => open,
   };
 }

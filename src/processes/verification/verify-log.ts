@@ -102,9 +102,9 @@ export async function verifyLog(
   const { store, sql, logId } = deps;
   const { checkpoints, damaged = [], resume, report, onProgress, save } = options;
   const start = resume ?? START;
-  let { position, events, retained, faults } = start;
+  let { position, events, retained, streams, faults } = start;
   const from = position === 0n ? null : position;
-  const verifier = createChainVerifier(start);
+  const verifier = createChainVerifier(start.open);
   const api = createComparedApi(deps, start);
   const hasTree = checkpoints.length > 0;
   const tree = createComparedTree(checkpoints, hasTree ? events + retained : 0, start);
@@ -140,6 +140,7 @@ export async function verifyLog(
     events++;
     await checkFirst(event);
     const checked = verifier.check(event);
+    if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
     api.add(event, checked);
     if (event.stream !== RETENTION) return;
@@ -177,8 +178,7 @@ export async function verifyLog(
     await allOf(api.faultsOfBatch(position));
     onProgress(events, head === 0 ? 1 : Number(position) / head);
     await save(() => ({
-      ...{ position, events, retained, faults, ...api.state(), ...tree.state() },
-      streams: verifier.streams(),
+      ...{ position, events, retained, streams, faults, ...api.state(), ...tree.state() },
       open: [...verifier.open()],
     }));
   }
@@ -203,8 +203,14 @@ export async function verifyLog(
   const comparedApi = api.isComplete();
   await allOf(tree.faultsAtEnd(deps));
   return {
-    ...{ events, retained, faults, comparedApi },
-    streams: verifier.streams(),
+    ...{ events, retained, streams, faults, comparedApi },
     agreed: tree.agreedCheckpoint(),
   };
+}
+
+/** Returns whether the log has an event of the stream before this one. Only a faulty log is read. */
+async function hasEarlierEvents(store: EventStore, event: StoredEvent): Promise<boolean> {
+  if (event.revision === 0) return false;
+  const [first] = await store.read(event.stream, 0, 1);
+  return first !== undefined && first.position < event.position;
 }

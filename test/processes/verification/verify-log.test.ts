@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { parseStream } from '../../../src/domain/events/streams.ts';
+import { newId } from '../../../src/domain/ids.ts';
 import { originOf } from '../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
@@ -71,9 +72,10 @@ describeWithPostgres('the verification of a log', () => {
   async function changing(
     change: (events: StoredEvent[]) => StoredEvent[],
     then: () => Promise<void>,
+    added = 0n,
   ): Promise<void> {
     const head = original.at(-1)?.position as bigint;
-    await tampered.replaceLog(change(structuredClone(original)), head);
+    await tampered.replaceLog(change(structuredClone(original)), head + added);
     try {
       await then();
     } finally {
@@ -93,6 +95,25 @@ describeWithPostgres('the verification of a log', () => {
       const resume = readState(writeState(state, run), run);
       expect(await verify({ checkpoints, resume })).toEqual(whole);
     }
+  });
+
+  it('counts a stream once that goes on after its end', async () => {
+    const { streams } = await verify();
+    expect(streams).toBe(new Set(original.map(({ stream }) => stream)).size);
+    const change = (events: StoredEvent[]) => {
+      const end = events.find(({ type }) => type === 'transfer.completed') as StoredEvent;
+      const last = events.at(-1) as StoredEvent;
+      const late = { id: newId('evt'), revision: end.revision + 1, position: last.position + 1n };
+      return [...events, { ...end, ...late }];
+    };
+    const compare = async () => {
+      const changed = await verify();
+      expect(changed.problems).toContainEqual(
+        expect.stringMatching(/^revision 0 was expected: .* follows the end of its stream/),
+      );
+      expect(changed.streams).toBe(streams);
+    };
+    await changing(change, compare, 1n);
   });
 
   it('finds after an interruption what was changed before it', async () => {
