@@ -3,12 +3,17 @@ import { dirname } from 'node:path';
 
 /**
  * Replaces a whole file, by default readable by its owner only. After this returns, a power failure
- * does not undo it.
+ * does not undo it. Leaves nothing behind if it fails.
  */
 export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
   const temporary = `${file}.new`;
-  await writeFile(temporary, text, { mode, flush: true });
-  await rename(temporary, file);
+  try {
+    await writeFile(temporary, text, { mode, flush: true });
+    await rename(temporary, file);
+  } catch (error) {
+    await unlink(temporary).catch(() => undefined);
+    throw error;
+  }
   await syncFolder(dirname(file));
 }
 
