@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander';
 import {
+  EventStoreFull,
   EventStoreSettingsError,
   EventStoreUnavailable,
   EventStoreUnusable,
@@ -8,6 +9,7 @@ import { FileError } from '../../adapters/files/port.ts';
 import { MasterKeyError } from '../../adapters/master-key.ts';
 import { DatabaseUrlError } from '../../adapters/postgres/database-url.ts';
 import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/embedded.ts';
+import { DISK_FULL } from '../../adapters/postgres/embedded/error.ts';
 import { MigrationError } from '../../adapters/postgres/migrate.ts';
 import { VaultError } from '../../adapters/vault.ts';
 import { ConfigError } from '../../config.ts';
@@ -68,6 +70,8 @@ export function failureOf(error: unknown): Failure {
       message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}`,
     };
   }
+  if (error instanceof EventStoreFull)
+    return { exitCode: EXIT.unavailable, message: `${error.message}. ${MAKE_ROOM}` };
   if (error instanceof EventStoreUnavailable || error instanceof EmbeddedPostgresError) {
     return { exitCode: EXIT.unavailable, message: error.message };
   }
@@ -110,6 +114,12 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
         '0 for any free port.',
     };
   }
+  if (code === DISK_FULL) {
+    return {
+      exitCode: EXIT.unavailable,
+      message: `The disk of Postgres is full: ${error.message}. ${MAKE_ROOM}`,
+    };
+  }
   if (isUnavailableCode(code)) {
     return {
       exitCode: EXIT.unavailable,
@@ -136,6 +146,7 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
   EACCES: 'is not accessible to this user',
 };
 
+const MAKE_ROOM = 'Make room, then run the command again.';
 const TOO_MANY_CONNECTIONS = '53300';
 
 function adviceOn(code: string): string {
