@@ -4,7 +4,7 @@ import { followedLog, requireEngine } from './adapters/event-store/engine-of-log
 import { noLog, openLog } from './adapters/event-store/log-id.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
-import { loadMasterKeys } from './adapters/master-key.ts';
+import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import {
@@ -148,15 +148,9 @@ export async function openInstallation(
       changed ??= error.message;
     };
     await requireRestored(sql).catch(noteChange);
-    // A process that runs may have the key.
-    if (masterKeyIsLost && (await hasLockHolders(sql)))
-      throw new DomainError('unavailable', 'Stop every process of Waybill, then run this again');
-    const keys = await loadMasterKeys({
-      setting: config.masterKey,
-      dataDir: config.databaseUrl === null ? config.dataDir : null,
-      hasHadOne: async () => !masterKeyIsLost && (await hasHadMasterKey(sql)),
-    });
-    if (masterKeyIsLost) await forgetLostMasterKey({ sql, keys });
+    const keys = masterKeyIsLost
+      ? await replaceLostKey(config, sql)
+      : await masterKeysOf(config, () => hasHadMasterKey(sql));
     await verifyMasterKey({ sql, keys });
     const vault = createVault({ sql, keys });
 
@@ -233,6 +227,27 @@ async function embedded(
   const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, logger });
   closers.push(() => postgres.release());
   return postgres.url;
+}
+
+function masterKeysOf(
+  { masterKey, databaseUrl, dataDir }: Config,
+  hasHadOne: () => Promise<boolean>,
+): Promise<MasterKeys> {
+  return loadMasterKeys({
+    setting: masterKey,
+    dataDir: databaseUrl === null ? dataDir : null,
+    hasHadOne,
+  });
+}
+
+/** Returns the keys that replace a lost master key. Forgets what that key sealed. */
+async function replaceLostKey(config: Config, sql: Sql): Promise<MasterKeys> {
+  // A process that runs may have the key.
+  if (await hasLockHolders(sql))
+    throw new DomainError('unavailable', 'Stop every process of Waybill, then run this again');
+  const keys = await masterKeysOf(config, async () => false);
+  await forgetLostMasterKey({ sql, keys });
+  return keys;
 }
 
 /** Opens the log of the configured engine. `keepsUnreadable` as in `PostgresLogOptions`. */
