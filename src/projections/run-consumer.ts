@@ -217,6 +217,7 @@ async function consume(
     throw new NewerTables(`a newer version of Waybill made the tables of ${name}`);
   let reached = await resumePosition(deps, table, name, checkpoint);
   let savedAt = performance.now();
+  let savedTheEnd = false;
   const from = reached === 0n ? null : reached;
   const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
   /** Aborts when no batch is to follow: `afterBatch` said so, or a batch could not be saved. */
@@ -230,7 +231,11 @@ async function consume(
 
   /** Prepares a batch, and has it saved. Returns the pause that follows; undefined for none. */
   async function take({ events: arrived, position: to, caughtUp }: EventBatch) {
-    const due = arrived.length > 0 || performance.now() - savedAt > EMPTY_MOVES_MS;
+    // Also at the first end: the log may be quiet from then on, and the position would look behind.
+    const due =
+      arrived.length > 0 ||
+      performance.now() - savedAt > EMPTY_MOVES_MS ||
+      (caughtUp && !savedTheEnd);
     let ahead = true;
     let gather = gatherMs;
     if (due && to > reached) {
@@ -247,6 +252,7 @@ async function consume(
       await before;
       reached = to;
       savedAt = performance.now();
+      savedTheEnd ||= caughtUp;
     }
     inTurn(() => {
       if (afterBatch(to, caughtUp) === 'stop') end.abort();

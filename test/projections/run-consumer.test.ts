@@ -151,6 +151,14 @@ describeWithPostgres('a consumer of the log', () => {
     expect((await listCheckpoints(database.sql)).map(({ name }) => name)).toContain('follow');
   });
 
+  it('saves the end of a quiet log that has nothing for it', async () => {
+    const position = await append('others-a', 3);
+    start(openProcess(), consumer('nothing'));
+    await expect
+      .poll(() => loadCheckpoint(database.sql, 'work.checkpoints', 'nothing'))
+      .toMatchObject({ position });
+  });
+
   it('gets each event once if the log repeats some', async () => {
     await append('repeat-a', 20);
     async function* subscribe(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
