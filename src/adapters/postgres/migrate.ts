@@ -58,13 +58,19 @@ export async function isMigrated(sql: Sql): Promise<boolean> {
   return row?.found === true;
 }
 
-/** Returns the first table of the log that lacks the trigger which protects it, if there is one. */
+/**
+ * Returns the first table of the log that lacks a trigger which protects it, or has it disabled.
+ * Null if there is none.
+ */
 export async function unprotectedTable(sql: Sql): Promise<string | null> {
   const [lacking] = await sql<{ table: string }[]>`
-    select log.name as table from (values ('log.events'), ('log.removed')) as log (name)
+    select wanted.table
+      from (values ('log.events', 'append_only'), ('log.events', 'whole_streams'),
+                   ('log.removed', 'append_only')) as wanted ("table", name)
      where not exists (
        select from pg_trigger
-        where tgrelid = to_regclass(log.name) and tgname = 'append_only')`;
+        where tgrelid = to_regclass(wanted.table) and tgname = wanted.name
+          and tgenabled in ('O', 'A'))`;
   return lacking?.table ?? null;
 }
 
@@ -77,10 +83,10 @@ export async function requireRestored(sql: Sql): Promise<void> {
   const table = await unprotectedTable(sql);
   if (table !== null)
     throw new MigrationError(
-      `The table ${table} lacks the trigger that protects it. If this database was ` +
-        'restored, the restore did not come to its end: restore the back-up into an empty ' +
-        'database, and look for errors. If not, the log was changed: keep the database as it is, ' +
-        'and run waybill audit verify',
+      `The table ${table} lacks a trigger that protects it, or has it disabled. If this database ` +
+        'was restored, the restore did not come to its end: restore the back-up into an empty ' +
+        'database, and look for errors. If not, the log may have been changed: keep the database ' +
+        'as it is, and run waybill audit verify. See "Back-up and restore" in docs/operators.md',
     );
 }
 

@@ -196,7 +196,7 @@ export async function verifyLog(
     await fault(
       nowhere(
         'triggers',
-        `the table ${unprotected} lacks the trigger that protects it from changes`,
+        `the table ${unprotected} lacks a trigger that protects it from changes, or has it disabled`,
       ),
     );
   await allOf(api.faultsAtEnd(verifier.open(), position));

@@ -98,7 +98,7 @@ describeWithPostgres('migrate', () => {
   it('rejects a database whose restore did not come to the triggers', async () => {
     await requireRestored(database.sql);
     await database.sql`drop trigger append_only on log.events`;
-    await expect(requireRestored(database.sql)).rejects.toThrow(/log\.events lacks the trigger/);
+    await expect(requireRestored(database.sql)).rejects.toThrow(/log\.events lacks a trigger/);
   });
 
   it('applies each file once when several processes start together', async () => {

@@ -8,7 +8,7 @@ import { openInstallation } from '../../../src/installation.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
 import { makeReceipt } from '../../../src/projections/proof/receipts.ts';
 import { type Service, startService } from '../../../src/service.ts';
-import { type GivenEvent, replaceLog } from '../../support/event-store/replace-log.ts';
+import { changeLog, type GivenEvent, replaceLog } from '../../support/event-store/replace-log.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -33,12 +33,10 @@ describeWithPostgres('the log of a version without a tree', () => {
       .split('\n')
       .map((line) => JSON.parse(line));
     const { sql, config } = installation;
-    await sql.begin(async (tx) => {
+    await changeLog(sql, async (tx) => {
       await tx`drop schema read cascade`;
       await tx`delete from work.checkpoints`;
-      await tx`alter table log.events disable trigger all`;
       await replaceLog(tx, config.streamPrefix, recorded, BigInt(recorded.length));
-      await tx`alter table log.events enable trigger all`;
     });
   });
   afterAll(async () => {

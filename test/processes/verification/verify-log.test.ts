@@ -19,6 +19,7 @@ import {
   verifyLog,
 } from '../../../src/processes/verification/verify-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
+import { changeLog } from '../../support/event-store/replace-log.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { CAUSE, submit } from '../../support/service/installation.ts';
 import { openEmbedded, type Tampered } from './tamper/engines.ts';
@@ -200,10 +201,12 @@ describeWithPostgres('the verification of a log', () => {
     };
     await changing(change, async () => {
       const at = (event: StoredEvent | undefined) => String(event?.position);
-      await sql`update log.events set data = '{' where position = ${at(second)}`;
-      await sql`update log.events set metadata = '[' where position = ${at(key)}`;
-      await sql`update log.events set data = '{"a":"\\ud800"}' where position = ${at(webhook)}`;
-      await sql`update log.events set type = type || ${'\x1e'} where position = ${at(revoked)}`;
+      await changeLog(sql, async (tx) => {
+        await tx`update log.events set data = '{' where position = ${at(second)}`;
+        await tx`update log.events set metadata = '[' where position = ${at(key)}`;
+        await tx`update log.events set data = '{"a":"\\ud800"}' where position = ${at(webhook)}`;
+        await tx`update log.events set type = type || ${'\x1e'} where position = ${at(revoked)}`;
+      });
       for (const batchSize of [3, 5_000]) {
         const faults: Fault[] = [];
         const report = async (fault: Fault) => void faults.push(fault);
@@ -290,8 +293,7 @@ describeWithPostgres('the verification of a log', () => {
         ]);
       },
     );
-    await sql`alter table log.removed disable trigger user`;
-    await sql`delete from log.removed`;
+    await changeLog(sql, (tx) => tx`delete from log.removed`);
     expect((await verify()).problems).toEqual([]);
   });
 

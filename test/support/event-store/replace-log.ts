@@ -1,12 +1,20 @@
-import type { Transaction } from '../../../src/adapters/postgres/connect.ts';
+import type { Sql, Transaction } from '../../../src/adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 
 /** An event as it is stored, or as an export has it. */
 export type GivenEvent = Omit<StoredEvent, 'position'> & { position: bigint | string };
 
+/** Changes the embedded log as a superuser, whom its triggers do not stop. */
+export function changeLog(sql: Sql, change: (tx: Transaction) => Promise<unknown>): Promise<void> {
+  return sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await change(tx);
+  });
+}
+
 /**
- * Replaces all events of the embedded log. `prefix` is that of the installation, `head` what the
- * log says of its end. The triggers of `log.events` must be disabled.
+ * Replaces all events of the embedded log, within `changeLog`. `prefix` is that of the
+ * installation, `head` what the log says of its end.
  */
 export async function replaceLog(
   tx: Transaction,

@@ -4,7 +4,7 @@ import type { EventStore } from '../../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { startFakeEventStoreDb } from '../../../support/event-store/fake/server.ts';
-import { replaceLog } from '../../../support/event-store/replace-log.ts';
+import { changeLog, replaceLog } from '../../../support/event-store/replace-log.ts';
 import {
   openTestInstallation,
   type TestInstallation,
@@ -24,12 +24,11 @@ export interface Tampered {
 export async function openEmbedded(): Promise<Tampered> {
   const installation = await openTestInstallation();
   const { sql, config } = installation;
-  await sql`alter table log.events disable trigger all`;
   await sql`alter table log.events drop constraint events_stream_revision_key`;
   return {
     installation,
     replaceLog: (events, head) =>
-      sql.begin((tx) => replaceLog(tx, config.streamPrefix, events, head)),
+      changeLog(sql, (tx) => replaceLog(tx, config.streamPrefix, events, head)),
     openStore: () => createPostgresLog({ sql, prefix: config.streamPrefix, keepsUnreadable: true }),
     close: () => installation.close(),
   };
