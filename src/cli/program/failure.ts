@@ -129,7 +129,14 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   const wrong = FILE_FAULTS[code];
   if (wrong !== undefined && error.path !== undefined && !error.syscall?.startsWith('spawn'))
     return { exitCode: EXIT.invalid, message: `${error.path} ${wrong}` };
-  // The system rejects what the user has named, such as an address, or a disk is full.
+  if (code === 'ENOSPC') {
+    const written = error.path ?? 'A file or the output';
+    return {
+      exitCode: EXIT.failed,
+      message: `${written} cannot be written: its disk is full. ${MAKE_ROOM}`,
+    };
+  }
+  // The system rejects what the user has named, such as an address.
   if (error.syscall !== undefined || code === 'ERR_FS_FILE_TOO_LARGE')
     return { exitCode: EXIT.failed, message: error.message };
   return {

@@ -126,7 +126,9 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     });
     await expect(failed).rejects.toMatchObject({
       code: 1,
-      stderr: 'waybill: ENOSPC: no space left on device, write\n',
+      stderr:
+        'waybill: A file or the output cannot be written: its disk is full. Make room, then run ' +
+        'the command again.\n',
     });
   });
 
