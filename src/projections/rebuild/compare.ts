@@ -29,10 +29,9 @@ export function compare(
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
     const end = await endOfLog(store, live.position);
-    const beyond = [
-      ...checkpointBeyond(live.position, end),
-      ...(await rowsBeyond(tx, projection, live.position < end ? live.position : end)),
-    ];
+    const beyond = checkpointBeyond(live.position, end);
+    const reached = live.position < end ? live.position : end;
+    beyond.push(...(await rowsBeyond(tx, projection, reached, DIFFERENCES_SHOWN - beyond.length)));
     const limit = DIFFERENCES_SHOWN - beyond.length;
     const leaving = await leavingAfter(store, both);
     const found = await projection.differences(tx, LIVE_SCHEMA, schema, both, limit, leaving);
@@ -55,6 +54,7 @@ async function rowsBeyond(
   tx: Transaction,
   { tables }: Projection,
   reached: bigint,
+  limit: number,
 ): Promise<Difference[]> {
   const columns = await tx<{ table: string; key: string }[]>`
     select c.table_name as table, k.column_name as key
@@ -69,7 +69,7 @@ async function rowsBeyond(
         select concat_ws(' ', ${table}::text, ${tx(key)}, 'at position', position) as key,
                to_jsonb(t) as live, null as log
           from ${tx(LIVE_SCHEMA)}.${tx(table)} t where position > ${reached}
-         limit ${DIFFERENCES_SHOWN - found.length}`),
+         limit ${limit - found.length}`),
     );
   return found;
 }

@@ -376,7 +376,7 @@ describeWithPostgres('rebuilding a projection', () => {
     expect((await verify()).differences).toEqual([]);
   });
 
-  it('recreates the tables after an older copy of the log was restored', async () => {
+  it.each([1, 40])('recreates the tables after a restored log lost %i transfers', async (lost) => {
     const { sql, store, logId } = installation;
     const head = (await store.head())!;
     // Acts as if the log had continued for a while and then been restored to its current state.
@@ -387,8 +387,9 @@ describeWithPostgres('rebuilding a projection', () => {
        where name = 'transfers'`;
     await sql`
       insert into read.transfers
-      select 'txr_gone', account_id, status, created_at, destination, revision, ${head + 1_000n},
-             state from read.transfers limit 1`;
+      select 'txr_gone' || n, account_id, status, created_at, destination, revision,
+             ${head + 1_000n}, state
+        from (select * from read.transfers limit 1) t, generate_series(1, ${lost}::integer) n`;
     const checkpoint = (await loadCheckpoint(sql, 'read.checkpoints', 'transfers'))!;
     await expect(verifyCheckpoint(store, 'transfers', checkpoint, logId)).rejects.toThrow(
       'an older copy of the log was restored',
@@ -396,7 +397,7 @@ describeWithPostgres('rebuilding a projection', () => {
     await rebuild();
     await catchUp();
     expect((await verify()).differences).toEqual([]);
-    expect(await findTransfer(sql, 'acc_default', 'txr_gone')).toBeNull();
+    expect(await findTransfer(sql, 'acc_default', 'txr_gone1')).toBeNull();
   });
 
   it('names the tables of an older version', async () => {
