@@ -205,8 +205,8 @@ export async function resumePosition(
   if (position <= head) return position;
   logger.warn(
     { consumer: name, position, head, resumed_at: seen },
-    'an older version stored a checkpoint beyond the end of the log; ' +
-      'moved it back to the last processed event',
+    'a checkpoint is beyond the end of the log: an older copy of the log was restored, or an older ' +
+      'version of Waybill stored it; moved it back to the last processed event',
   );
   await moveCheckpoint(sql, { table, name, version, from: position, to: seen, last: null });
   return seen;
