@@ -47,13 +47,14 @@ await describeConsole('transfers in the Admin Console', () => {
       let alpha: SftpServer;
       let beta: SftpServer;
       let slow: TcpProxy;
+      let slowId: string;
 
       beforeAll(async () => {
         [alpha, beta] = await Promise.all([startSftpServer(), startSftpServer()]);
         slow = await startTcpProxy(alpha);
         await configureSftp(console.installation, 'alpha', alpha);
         await configureSftp(console.installation, 'beta', beta);
-        await configureSftp(console.installation, 'slow', { ...alpha, port: slow.port });
+        slowId = await configureSftp(console.installation, 'slow', { ...alpha, port: slow.port });
       });
       afterAll(async () => {
         await Promise.all([slow?.close(), alpha?.stop(), beta?.stop()]);
@@ -165,7 +166,17 @@ await describeConsole('transfers in the Admin Console', () => {
         truncateSync(join(alpha.root, 'big.bin'), 1024 * MiB);
         slow.throttle(8 * MiB);
         const list = await visitSignedIn('/console/transfers');
+        const { commands } = console.installation;
+        await pauseEndpoint(commands, slowId, CAUSE);
         const id = await submit(console.installation, 'sftp://slow/big.bin', 'sftp://beta/big.bin');
+        const page = await visitSignedIn(`/console/transfers/${id}`);
+        await page.getByRole('button', { name: 'Cancel transfer' }).click();
+        await page.getByRole('dialog', { name: 'Cancel this transfer?' }).waitFor();
+        await resumeEndpoint(commands, slowId, CAUSE);
+        // The open dialog must not ask for another action when the transfer starts.
+        await page.getByRole('button', { name: 'Abort transfer' }).waitFor();
+        expect(await page.getByRole('dialog').count()).toBe(0);
+
         const row = list.getByRole('row').filter({ hasText: 'big.bin' });
         await eventually(() =>
           row.getByRole('progressbar').getAttribute('value').then(Number),
@@ -173,7 +184,6 @@ await describeConsole('transfers in the Admin Console', () => {
         await eventually(() => row.innerText()).toMatch(/bit\/s/);
         await expectAccessible(list);
 
-        const page = await visitSignedIn(`/console/transfers/${id}`);
         await eventually(() => page.getByText(/Now .*bit\/s, peak/).count()).toBe(1);
         await expectAccessible(page);
         await page.getByRole('button', { name: 'Abort transfer' }).click();

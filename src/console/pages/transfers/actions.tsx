@@ -49,10 +49,16 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
       </>
     );
   }
+  // Without keys, an open question of one button would become that of the other.
   if (status === 'in_progress') {
     return (
       <May scope="operate">
-        <ConfirmButton label="Abort transfer" title="Abort this transfer?" onConfirm={abort}>
+        <ConfirmButton
+          key="abort"
+          label="Abort transfer"
+          title="Abort this transfer?"
+          onConfirm={abort}
+        >
           <p>
             It fails at once. Waybill removes what it wrote at the destination. The source file
             stays.
@@ -66,7 +72,12 @@ export function TransferActions({ transfer: { id, status, priority }, onChange }
       <DialogButton label="Change priority" title="Change priority">
         {(close) => <PriorityForm now={priority} onSave={(to) => changePriority(to).then(close)} />}
       </DialogButton>
-      <ConfirmButton label="Cancel transfer" title="Cancel this transfer?" onConfirm={cancel}>
+      <ConfirmButton
+        key="cancel"
+        label="Cancel transfer"
+        title="Cancel this transfer?"
+        onConfirm={cancel}
+      >
         <p>It ends without copying the file.</p>
       </ConfirmButton>
     </May>
