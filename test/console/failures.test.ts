@@ -54,6 +54,14 @@ await describeConsole('failures in the console', () => {
     await page.getByRole('table', { name: 'Events, newest first' }).waitFor();
     expect(await alerts(page).count()).toBe(0);
     console.pardon('lost');
+
+    // An answer may also break off.
+    await page.route('**/v1/webhooks', (route) => route.fulfill({ body: '{"data":[' }));
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await away(page).waitFor();
+    await page.unroute('**/v1/webhooks');
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+    expect(await alerts(page).count()).toBe(0);
   });
 
   test('a page whose service is frozen says so, and loads when it answers', LONG, async () => {

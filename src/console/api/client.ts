@@ -120,7 +120,9 @@ export async function call<Name extends keyof Operations>(
   ...[input]: Arguments<Operations[Name]>
 ): Promise<Answer<Operations[Name]>> {
   const response = await send(name, input);
-  return response.status === 204 ? (null as Answer<Operations[Name]>) : response.json();
+  if (response.status === 204) return null as Answer<Operations[Name]>;
+  // The connection may break within the body.
+  return response.json().catch(throwNetworkError);
 }
 
 /** Yields the lines of a response, each a JSON document, as they arrive. Throws as `call`. */
