@@ -49,6 +49,12 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => created.innerText()).toContain('2026-03-01 20:00:00.123 UTC');
     await chooseZone(page, 'local');
     await eventually(() => created.innerText()).toContain('2026-03-02 01:30:00.123');
+    // It is not yesterday, but the day before.
+    const id = newId('txr');
+    const created_at = new Date(Date.now() - 47 * 3_600_000).toISOString();
+    await createCancelled({ transfer_id: id, created_at });
+    await page.goto(`/console/transfers/${id}`);
+    await eventually(() => created.innerText()).toMatch(/\s1 day ago$/);
   });
 
   test('a date filter is a day in the chosen zone', LONG, async () => {

@@ -8,7 +8,8 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
   ['minute', 60],
   ['second', 1],
 ];
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
+/** Not `numeric: 'auto'`: it says `yesterday` of what was up to 48 hours ago. */
+const relative = new Intl.RelativeTimeFormat('en');
 const EVERY_MS = 10_000;
 
 /** Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. */
@@ -32,6 +33,8 @@ export function Time({ at }: { at: string | null }) {
 /** Returns a time relative to now, such as `3 minutes ago` or `in 7 days`. */
 export function distance(at: string): string {
   const seconds = (Date.parse(at) - Date.now()) / 1_000;
-  const [unit, size] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ['second', 1];
+  const found = UNITS.find(([, length]) => Math.abs(seconds) >= length);
+  if (!found) return 'now';
+  const [unit, size] = found;
   return relative.format(Math.trunc(seconds / size), unit);
 }
