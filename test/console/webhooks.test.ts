@@ -41,7 +41,8 @@ await describeConsole('webhooks in the console', () => {
     await eventually(() => dialog.getByLabel('URL').getAttribute('aria-invalid')).toBe('true');
     await expectAccessible(page);
     console.pardon(400);
-    await dialog.getByLabel('URL').fill(receiver.url);
+    // Blanks around a URL come with it from a document.
+    await dialog.getByLabel('URL').fill(` ${receiver.url} `);
     await dialog.getByRole('button', { name: 'Register' }).click();
     await dialog.getByText('It is shown only once').waitFor();
     expect(await dialog.getByLabel('Signing secret', { exact: true }).inputValue()).toMatch(

@@ -26,8 +26,8 @@ export function NewBatch({ onCreated }: { onCreated: (id: string) => void }) {
   const [options, setOptions] = useState(NO_OPTIONS);
   const [after, setAfter] = useState(NOTHING_AFTER);
   const body = {
-    source_uri: source,
-    destination_uri: destination,
+    source_uri: source.trim(),
+    destination_uri: destination.trim(),
     pattern,
     recursive,
     exclude: exclude.split(/\s+/).filter(Boolean),

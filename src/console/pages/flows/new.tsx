@@ -55,8 +55,8 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
   const triggers = { every: { every }, cron: { cron, time_zone: zone }, none: null };
   const body = {
     name,
-    source: { uri, pattern, recursive },
-    destination_uri: destination,
+    source: { uri: uri.trim(), pattern, recursive },
+    destination_uri: destination.trim(),
     ready: readiness === 'marker' ? { marker } : { unchanged_for: unchangedFor },
     trigger: triggers[timing],
     priority,

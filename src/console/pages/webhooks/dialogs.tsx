@@ -31,7 +31,7 @@ export function ChangeWebhook({
     onChanged(
       await call('PATCH /v1/webhooks/{webhook_id}', {
         path: { webhook_id: webhook.id },
-        body: { url, events, enabled },
+        body: { url: url.trim(), events, enabled },
       }),
     );
     onClose();

@@ -21,7 +21,7 @@ export function NewWebhook({ onRegistered, onClose }: NewWebhookProps) {
   const [secret, setSecret] = useState('');
   const [generated] = useState(newSecret);
   const [shown, setShown] = useState(false);
-  const body = { url, events, secret: secret || generated };
+  const body = { url: url.trim(), events, secret: secret || generated };
   const idempotencyKey = useIdempotencyKey(body);
 
   async function register(): Promise<void> {
