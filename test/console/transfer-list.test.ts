@@ -203,7 +203,11 @@ await describeConsole('the list of transfers', () => {
     const saved = page.getByRole('navigation', { name: 'Saved filters' });
     const dialog = page.getByRole('dialog');
     await saved.getByRole('button', { name: 'Save filter' }).click();
-    await dialog.getByLabel('Name').fill('Done');
+    const name = dialog.getByLabel('Name');
+    await dialog.getByRole('button', { name: 'Save filter' }).click();
+    await dialog.getByText('Enter a name').waitFor();
+    await eventually(() => name.and(page.locator(':focus[aria-invalid]')).count()).toBe(1);
+    await name.fill('Done');
     await page.keyboard.press('Enter');
     await saved.getByRole('link', { name: 'Done' }).waitFor();
     expect(await saved.getByRole('button', { name: 'Save filter' }).count()).toBe(0);

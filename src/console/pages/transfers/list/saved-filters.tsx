@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { invalidField } from '../../../api/client.ts';
 import { useStored } from '../../../api/use-stored.ts';
 import { CloseButton } from '../../../components/dialogs/dialog.tsx';
 import { DialogButton } from '../../../components/dialogs/dialog-button.tsx';
@@ -66,14 +67,23 @@ export function SavedFilters({ view }: { view: View }) {
 /** A filter with the same name is replaced. */
 function NameForm({ onSave }: { onSave: (name: string) => void }) {
   const [name, setName] = useState('');
+  async function save(): Promise<void> {
+    if (name.trim() === '') throw invalidField('name', 'Enter a name');
+    onSave(name.trim());
+  }
   return (
     <Form
       submit="Save filter"
+      fields={['name']}
       beside={<CloseButton>Close</CloseButton>}
-      onSubmit={async () => name.trim() !== '' && onSave(name.trim())}
+      onSubmit={save}
     >
-      {() => (
-        <Field label="Name" hint="This browser keeps the filter, and replaces one of this name.">
+      {(errors) => (
+        <Field
+          label="Name"
+          hint="This browser keeps the filter, and replaces one of this name."
+          error={errors.name}
+        >
           <input value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
         </Field>
       )}
