@@ -9,6 +9,7 @@ import {
   eventually,
   expectAccessible,
   expectGoodLooks,
+  expectNoSidewaysScroll,
   provideKey,
 } from '../support/console/console.ts';
 import { signIn } from '../support/console/pages.ts';
@@ -218,9 +219,10 @@ await describeConsole('the list of transfers', () => {
     await eventually(() => files(page)).toEqual(['kept.csv']);
     await saved.getByRole('button', { name: 'Edit saved filters' }).click();
     await expectAccessible(page);
-    await dialog.getByLabel('Name of Done').fill('Completed ones');
+    await dialog.getByLabel('Name of Done').fill(`Completed ones ${'x'.repeat(200)}`);
     await dialog.getByRole('button', { name: 'Save changes' }).click();
     await saved.getByRole('link', { name: 'Completed ones' }).waitFor();
+    await expectNoSidewaysScroll(page);
     await saved.getByRole('button', { name: 'Edit saved filters' }).click();
     await dialog.getByRole('button', { name: 'Delete Completed ones' }).click();
     await dialog.getByRole('button', { name: 'Save changes' }).click();
