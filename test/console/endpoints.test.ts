@@ -528,8 +528,25 @@ await describeConsole('endpoints in the console', () => {
       test('an endpoint in use is paused, resumed and finally removed', LONG, async () => {
         const id = await configureSftp(console.installation, 'busy', alpha);
         const page = await console.visitSignedIn(`${LIST}/${id}`);
-        await page.getByRole('button', { name: 'Pause' }).click();
-        await page.getByText('no new transfer starts on it').waitFor();
+        const pause = page.getByRole('button', { name: 'Pause' });
+        const paused = page.getByText('no new transfer starts on it');
+        await pause.waitFor();
+        const asked = Promise.withResolvers<void>();
+        const held = Promise.withResolvers<void>();
+        await page.route(`**/v1/endpoints/${id}`, async (route) => {
+          const response = await route.fetch();
+          asked.resolve();
+          await held.promise;
+          await route.fulfill({ response }).catch(() => undefined);
+        });
+        await asked.promise;
+        await pause.click();
+        await paused.waitFor();
+        // What the page had asked before comes after the answer to the change.
+        held.resolve();
+        await page.evaluate('new Promise((resolve) => setTimeout(resolve, 500))');
+        expect(await paused.count()).toBe(1);
+        await page.unrouteAll({ behavior: 'ignoreErrors' });
         const transferId = await submit(
           console.installation,
           'sftp://busy/file',
@@ -559,7 +576,7 @@ await describeConsole('endpoints in the console', () => {
 
         await page.goto(`${LIST}/${id}`);
         await page.getByRole('button', { name: 'Resume' }).click();
-        await page.getByRole('button', { name: 'Pause' }).waitFor();
+        await pause.waitFor();
         await remove();
         await eventually(() => heading(page)).toBe('Endpoints');
         await eventually(() => page.getByRole('link', { name: 'busy' }).count()).toBe(0);

@@ -11,7 +11,10 @@ export interface Loaded<T> {
   /** The data are of earlier dependencies, such as the filter before the chosen one. */
   stale: boolean;
   reload: () => void;
-  /** Replaces the data, for example with the response to a change. */
+  /**
+   * Replaces the data, for example with the response to a change. Drops the response to a request
+   * under way: it may be of before the change.
+   */
   set: (data: T) => void;
 }
 
@@ -39,10 +42,12 @@ export function useLoad<T>(
   const [round, setRound] = useState(0);
   const latest = useRef(load);
   latest.current = load;
+  const underWay = useRef<AbortController>(null);
   const show = (data: T) => setState({ data, of: dependencies, error: null, loading: false });
 
   useEffect(() => {
     const stop = new AbortController();
+    underWay.current = stop;
     setState((before) => ({ ...before, loading: true }));
     latest.current(stop.signal).then(
       (data) => stop.signal.aborted || show(data),
@@ -82,7 +87,11 @@ export function useLoad<T>(
   );
 
   const stale = state.data !== null && dependencies.some((value, at) => value !== of[at]);
-  return { ...state, stale, reload, set: show };
+  const set = (data: T) => {
+    underWay.current?.abort();
+    show(data);
+  };
+  return { ...state, stale, reload, set };
 }
 
 /** A repeated error stays the first one: screen readers would read the id of each request. */
