@@ -101,16 +101,24 @@ interface EditorProps {
 function Editor({ saved, onSave, onClose }: EditorProps) {
   const [edited, setEdited] = useState(() => saved.map((one) => ({ ...one, was: one.name })));
   async function save(): Promise<void> {
-    const named = edited.map(({ name, was, href }) => ({ name: name.trim() || was, href }));
-    onSave(named.filter(({ name }, at) => named.findLastIndex((one) => one.name === name) === at));
+    const named = edited.map(({ name, was, href }) => ({ name: name.trim() || was, was, href }));
+    const isTaken = (name: string) => named.filter((one) => one.name === name).length > 1;
+    const twice = named.find(({ name, was }) => name !== was && isTaken(name));
+    if (twice) throw invalidField(twice.was, 'Two filters have this name');
+    onSave(named.map(({ name, href }) => ({ name, href })));
     onClose();
   }
   return (
-    <Form submit="Save changes" beside={<CloseButton>Close</CloseButton>} onSubmit={save}>
-      {() =>
+    <Form
+      submit="Save changes"
+      fields={edited.map(({ was }) => was)}
+      beside={<CloseButton>Close</CloseButton>}
+      onSubmit={save}
+    >
+      {(errors) =>
         edited.map(({ name, was }) => (
           <div class="named" key={was}>
-            <Field label={`Name of ${was}`}>
+            <Field label={`Name of ${was}`} error={errors[was]}>
               <input
                 value={name}
                 onInput={({ currentTarget: { value } }) =>
