@@ -12,6 +12,7 @@ import { eventHash } from '../domain/events/event-hash.ts';
 import { parseStream } from '../domain/events/streams.ts';
 import { schemaVersion, upcast } from '../domain/events/upcast.ts';
 import { nextEventId } from '../domain/ids.ts';
+import { storableData } from '../domain/storable.ts';
 import { type Remembered, rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
@@ -204,7 +205,8 @@ export function untouched<State>(
 
 /**
  * Gives decided events their ids, times and place in the stream's hash chain. Their data are put in
- * the order of RFC 8785 once, because the log, the chain and the tree each write them in it.
+ * the order of RFC 8785 once, because the log, the chain and the tree each write them in it. No
+ * string has a NUL: the log could store it, but no read model, and each would stop for good.
  */
 export function chain(
   decided: Event[],
@@ -224,7 +226,7 @@ export function chain(
           : nextEventId(previous?.id ?? null, Date.parse(now)),
       type,
       schema_version: schemaVersion(type),
-      data: inKeyOrder(data),
+      data: inKeyOrder(storableData(data)),
       metadata: metadata(cause, accountId, now, previous),
     };
     events.push(event);

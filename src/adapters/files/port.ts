@@ -1,5 +1,6 @@
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
+import { storable } from '../../domain/storable.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { Verification } from '../../domain/transfers/transfer.ts';
 import type { UnixTime } from './modification-time.ts';
@@ -30,7 +31,7 @@ export class FileError extends Error {
     message: string,
     { busy = false, ...options }: ErrorOptions & { busy?: boolean } = {},
   ) {
-    super(message, options);
+    super(storable(message), options);
     this.code = code;
     this.step = step;
     this.busy = busy;
@@ -236,7 +237,7 @@ export type Disposed =
 
 /** One line of a listing. */
 export interface FileEntry {
-  /** U+FFFD stands for what is not valid UTF-8. By FTPS, it also stands for a line break. */
+  /** U+FFFD stands for a NUL and what is not valid UTF-8. By FTPS, also for a line break. */
   name: string;
   type: 'file' | 'directory' | 'other';
   size: number | null;

@@ -2,6 +2,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, errors } from 'undici';
+import { storable } from '../../domain/storable.ts';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { explainFailure, RefusedAddress } from './failures.ts';
 import { createHostResolver, type ResolveHost } from './resolve.ts';
@@ -162,11 +163,7 @@ interface Answer {
 }
 
 function outcomeOf({ durationMs, statusCode, location, chunks }: Answer): SendOutcome {
-  // Postgres can't store a NUL in a text, so it becomes the replacement character.
-  const responseBody = Buffer.concat(chunks)
-    .subarray(0, RESPONSE_BYTES_KEPT)
-    .toString()
-    .replaceAll('\0', '\ufffd');
+  const responseBody = storable(Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_KEPT).toString());
   const answered = { durationMs, statusCode, responseBody };
   if (statusCode >= 200 && statusCode < 300) return { type: 'delivered', ...answered };
   if (statusCode < 400 && typeof location === 'string') {

@@ -19,6 +19,16 @@ it('gives an old event the shape of a new one', () => {
   });
 });
 
+it('replaces NUL characters in what an old event quotes of a server', () => {
+  const error = { code: 'permission_denied', message: 'denied\0', phase: 'source_open' };
+  const failed = createLog().append('transfer-txr_1', {
+    type: 'transfer.failed',
+    data: { error, failed_at: '2026-11-21T13:20:42.531Z' },
+  });
+  expect(upcast(failed).data).toMatchObject({ error: { ...error, message: 'denied\ufffd' } });
+  expect((failed.data as { error: object }).error).toEqual(error);
+});
+
 it('returns a new event as it is', () => {
   expect(upcast(event)).toBe(event);
 });

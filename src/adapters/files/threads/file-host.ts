@@ -5,6 +5,7 @@
 import { createPacer, type Pacer } from '../../../concurrency/pacer.ts';
 import { answerCalls } from '../../../concurrency/thread.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
+import { storable } from '../../../domain/storable.ts';
 import { openFileEndpoint } from '../open.ts';
 import type { FileEndpoint, FileIdentity, SourceFile } from '../port.ts';
 import {
@@ -84,7 +85,11 @@ answerCalls<FileFunctions>(
       return { target, parallelWrites, inOrder, chunkSize, resumedFrom, ...written };
     },
     probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
-    list: ({ signal }, endpoint, path) => find(endpoints, endpoint).list(path, signal),
+    async list({ signal }, endpoint, path) {
+      const entries = await find(endpoints, endpoint).list(path, signal);
+      for (const entry of entries) entry.name = storable(entry.name);
+      return entries;
+    },
     removeLeftovers: ({ signal }, endpoint, path, leftovers) =>
       find(endpoints, endpoint).removeLeftovers(path, { ...leftovers, signal }),
     remove: ({ signal }, endpoint, path) => find(endpoints, endpoint).remove(path, signal),

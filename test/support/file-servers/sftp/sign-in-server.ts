@@ -26,8 +26,16 @@ export interface SshSignInServer {
 /** An entry of a listing, with the attributes that the server sends. */
 export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
 
-/** The entries of a folder, the one that comes again and again, or how a server refuses to list it. */
-type Listing = ListedEntry[] | { endless: ListedEntry } | 'FAILURE' | 'PERMISSION_DENIED';
+/**
+ * The entries of a folder, the one that comes again and again, or how a server refuses to list it:
+ * by which status, or with which words it refuses everything.
+ */
+type Listing =
+  | ListedEntry[]
+  | { endless: ListedEntry }
+  | 'FAILURE'
+  | 'PERMISSION_DENIED'
+  | { refusal: string };
 
 /**
  * An SSH server in this process that accepts one password by one method and records every attempt.
@@ -96,6 +104,14 @@ function passwordOf(context: AuthContext): Promise<string | undefined> | string 
 function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
   const { STATUS_CODE } = ssh2.utils.sftp;
   let left: ListedEntry[] = [];
+  if ('refusal' in Object(listing)) {
+    const { refusal } = listing as { refusal: string };
+    for (const request of ['OPENDIR', 'OPEN', 'STAT', 'LSTAT'] as const)
+      sftp.on(request as 'OPENDIR', (id) => {
+        sftp.status(id, STATUS_CODE.PERMISSION_DENIED, refusal);
+      });
+    return;
+  }
   sftp.on('OPENDIR', (id) => {
     left = Array.isArray(listing) ? listing : [];
     sftp.handle(id, Buffer.from('folder'));
