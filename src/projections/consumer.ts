@@ -53,7 +53,7 @@ export interface PreparingConsumer extends Follower {
    * only with the checkpoint, which the transaction compares first. If the batch before is `ahead`,
    * it may still be unsaved.
    */
-  prepare(sql: Sql, events: StoredEvent[]): Promise<PreparedBatch>;
+  prepare(sql: Sql, events: StoredEvent[], removed?: RemovedLeaves): Promise<PreparedBatch>;
 }
 
 export type Apply = (tx: Transaction) => Promise<void>;

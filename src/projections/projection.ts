@@ -3,6 +3,7 @@ import type { Fragment, Queryable, Sql, Transaction } from '../adapters/postgres
 import type { StoredEvent } from '../domain/events/event.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { Writes } from './checkpoint.ts';
+import type { Apply } from './consumer.ts';
 import type { RemovedLeaves } from './retention/removed-leaves.ts';
 
 /** A row that differs between a live table and the log. */
@@ -53,6 +54,16 @@ export interface Projection {
     events: StoredEvent[],
     removed?: RemovedLeaves,
   ): Promise<void>;
+  /**
+   * As `apply`, with its slow part before the transaction begins: see `PreparingConsumer`. A
+   * take-over, which is one transaction, uses `apply`.
+   */
+  prepare?(
+    sql: Sql,
+    schema: string,
+    events: StoredEvent[],
+    removed?: RemovedLeaves,
+  ): Promise<Apply>;
   /** As for a consumer: `inOneStatement` of `ApplyingConsumer`. */
   inOneStatement?(
     sql: Sql,

@@ -4,7 +4,7 @@ import { auditProjection } from './audit/projection.ts';
 import { batchesProjection } from './batches/projection.ts';
 import { catalogProjection } from './catalog/projection.ts';
 import { loadCheckpoint, startCheckpoint } from './checkpoint.ts';
-import type { ApplyingConsumer } from './consumer.ts';
+import type { Consumer } from './consumer.ts';
 import { flowsProjection } from './flows/projection.ts';
 import type { Projection } from './projection.ts';
 import { proofProjection } from './proof/projection.ts';
@@ -28,18 +28,25 @@ export const PROJECTIONS: Record<ProjectionName, Projection> = {
 };
 
 /** Creates the consumer that keeps a projection's tables in a schema up to date. */
-export function projectionConsumer(
-  projection: Projection,
-  schema: string = LIVE_SCHEMA,
-): ApplyingConsumer {
-  const { name, version, streams, gatherMs, asStored = false } = projection;
-  return {
+export function projectionConsumer(projection: Projection, schema: string = LIVE_SCHEMA): Consumer {
+  const { name, version, streams, gatherMs, asStored = false, prepare } = projection;
+  const follower = {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
-    table: 'read.checkpoints',
+    table: 'read.checkpoints' as const,
     version,
     streams,
     asStored,
     ...(gatherMs === undefined ? {} : { gatherMs }),
+  };
+  if (prepare)
+    return {
+      ...follower,
+      prepare: async (sql, events, removed) => ({
+        apply: await prepare(sql, schema, events, removed),
+      }),
+    };
+  return {
+    ...follower,
     apply: (tx, events, removed) => projection.apply(tx, schema, events, removed),
     inOneStatement: async (sql, events, removed) =>
       (await projection.inOneStatement?.(sql, schema, events, removed)) ?? null,

@@ -65,7 +65,7 @@ async function preparedBy(
   removed: RemovedLeaves,
 ): Promise<PreparedBatch> {
   if (events.length === 0) return { writes: () => sql`` };
-  if ('prepare' in consumer) return consumer.prepare(sql, events);
+  if ('prepare' in consumer) return consumer.prepare(sql, events, removed);
   return {
     writes: (await consumer.inOneStatement?.(sql, events, removed)) ?? null,
     apply: (tx) => consumer.apply(tx, events, removed),

@@ -1,4 +1,4 @@
-import type { Queryable, Transaction } from '../../adapters/postgres/connect.ts';
+import type { Queryable } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
@@ -25,7 +25,7 @@ export async function readEdge(tx: Queryable, schema: string): Promise<EdgeTile[
 
 /** Returns the leaves of the events that the tree does not have yet. */
 export async function newLeaves(
-  tx: Transaction,
+  tx: Queryable,
   schema: string,
   last: EdgeTile | undefined,
   events: StoredEvent[],
@@ -53,13 +53,8 @@ export interface Growth {
   tiles: Tile[];
 }
 
-export async function grow(
-  edge: EdgeTile[],
-  added: Leaf[],
-  removed: RemovedLeaves | undefined,
-): Promise<Growth> {
+export function grow(edge: EdgeTile[], leaves: NewLeaf[]): Growth {
   const size = sizeOf(edge[0]);
-  const leaves = await withRemoved(removed, size, edge[0]?.last_position ?? 0n, added);
   const tiles = extendTiles(
     edge,
     leaves.map(({ hash }) => hash),
@@ -83,18 +78,21 @@ export interface NewLeaf {
   event: StoredEvent | null;
 }
 
-/** Adds the leaves of events that left the log, so that positions rise. */
-async function withRemoved(
-  removed: RemovedLeaves | undefined,
-  size: number,
-  after: bigint,
+/**
+ * Adds the leaves of events that left the log, so that positions rise. After much retention, the
+ * first call reads thousands of records. So it must not be called in a transaction, which Postgres
+ * ends when it idles.
+ */
+export async function withRemoved(
+  last: EdgeTile | undefined,
   added: Leaf[],
+  removed: RemovedLeaves | undefined,
 ): Promise<NewLeaf[]> {
   const woven = removed
-    ? await removed.weave(size, added, ({ hash }) => hash)
+    ? await removed.weave(sizeOf(last), added, ({ hash }) => hash)
     : added.map((leaf) => ({ leaf, removed: null }));
   const leaves: NewLeaf[] = [];
-  let before = after;
+  let before = last?.last_position ?? 0n;
   let gone: RemovedLeaf[] = [];
   for (const { leaf, removed } of woven) {
     if (leaf === null) {

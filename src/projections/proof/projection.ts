@@ -12,12 +12,25 @@
  * size that it signed has another root, the log was changed after it was signed. The fold stops
  * there, and so does a rebuild, which leaves the older tables in place.
  */
+import type { Queryable } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
+import { sizeOf } from '../../domain/proof/tiles.ts';
+import { CheckpointMoved } from '../checkpoint.ts';
+import type { Apply } from '../consumer.ts';
 import type { Projection } from '../projection.ts';
+import type { RemovedLeaves } from '../retention/removed-leaves.ts';
 import { proofDifferences } from './differences.ts';
-import { type EdgeTile, edgeAfter, grow, newLeaves, readEdge, toLeaf } from './growth.ts';
+import {
+  type EdgeTile,
+  edgeAfter,
+  grow,
+  newLeaves,
+  readEdge,
+  toLeaf,
+  withRemoved,
+} from './growth.ts';
 import { saveCheckpoints, saveKeys, saveTiles } from './save.ts';
 
 export const proofProjection: Projection = {
@@ -75,14 +88,11 @@ export const proofProjection: Projection = {
   },
 
   async apply(tx, schema, events, removed) {
-    const edge = await readEdge(tx, schema);
-    const added = await newLeaves(tx, schema, edge[0], events);
-    if (added.length === 0) return;
-    const growth = await grow(edge, added, removed);
-    await tx`${saveTiles(tx, schema, growth, tx`true`)}`;
-    await saveCheckpoints(tx, schema, growth);
-    await saveKeys(tx, schema, growth.leaves);
+    const save = await prepare(tx, schema, events, removed);
+    await save(tx);
   },
+
+  prepare,
 
   createFill(sql, schema) {
     // The last tiles after the batch before, which may not be in the table yet. Null after a batch
@@ -94,7 +104,7 @@ export const proofProjection: Projection = {
       const until = before[0]?.last_position ?? 0n;
       const isSimple = events.every((event) => event.position > until && !isOfTree(event));
       if (events.length === 0 || !isSimple) return null;
-      const growth = await grow(before, events.map(toLeaf), removed);
+      const growth = grow(before, await withRemoved(before[0], events.map(toLeaf), removed));
       edge = edgeAfter(before, growth);
       return (statement) => {
         const moved = statement`exists (select from moved)`;
@@ -105,6 +115,29 @@ export const proofProjection: Projection = {
 
   differences: proofDifferences,
 };
+
+/** Does before the transaction what reads the log: the leaves of events that left it. */
+async function prepare(
+  sql: Queryable,
+  schema: string,
+  events: StoredEvent[],
+  removed?: RemovedLeaves,
+): Promise<Apply> {
+  const [last] = await readEdge(sql, schema);
+  const added = await newLeaves(sql, schema, last, events);
+  if (added.length === 0) return async () => undefined;
+  const leaves = await withRemoved(last, added, removed);
+  return async (tx) => {
+    // Read again: the take-over of a rebuild may have replaced faulty tiles meanwhile.
+    const edge = await readEdge(tx, schema);
+    if (sizeOf(edge[0]) !== sizeOf(last))
+      throw new CheckpointMoved('the tables of proof were replaced');
+    const growth = grow(edge, leaves);
+    await tx`${saveTiles(tx, schema, growth, tx`true`)}`;
+    await saveCheckpoints(tx, schema, growth);
+    await saveKeys(tx, schema, growth.leaves);
+  };
+}
 
 function isOfTree(event: StoredEvent): boolean {
   return isCheckpointEvent(event) || isSigningKeyEvent(event);

@@ -66,10 +66,6 @@ export async function foldToEnd(
         const last = stored.at(-1) ?? null;
         const { version } = projection;
         const move = { table, name: checkpoint, version, from, to: position, last } as const;
-        const apply = async (tx: Transaction) => {
-          await moveCheckpoint(tx, move);
-          await projection.apply(tx, schema, events, removed);
-        };
         if (writer && writes) {
           before = writing;
           writing = bothOf(before, moveCheckpointWith(writer, move, writes));
@@ -77,6 +73,11 @@ export async function foldToEnd(
           writing.catch(() => undefined);
         } else {
           await writing;
+          const save = within ? null : await projection.prepare?.(sql, schema, events, removed);
+          const apply = async (tx: Transaction) => {
+            await moveCheckpoint(tx, move);
+            await (save ? save(tx) : projection.apply(tx, schema, events, removed));
+          };
           await (within ? apply(within) : sql.begin(apply));
         }
         from = position;

@@ -1,14 +1,18 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pino from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
-import type { Fragment } from '../../../src/adapters/postgres/connect.ts';
+import { connect, type Fragment } from '../../../src/adapters/postgres/connect.ts';
+import { createLocks } from '../../../src/adapters/postgres/locks.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
-import { CHECKPOINTS } from '../../../src/domain/events/streams.ts';
+import { CHECKPOINTS, RETENTION } from '../../../src/domain/events/streams.ts';
 import { createFrontier } from '../../../src/domain/proof/frontier.ts';
 import { type Hash, leafHash } from '../../../src/domain/proof/hash.ts';
-import { leafOf } from '../../../src/domain/proof/leaf.ts';
+import { hashOfLeaf, leafOf } from '../../../src/domain/proof/leaf.ts';
 import { isConsistent, rootOfInclusion } from '../../../src/domain/proof/proofs.ts';
 import type { CheckpointSigned } from '../../../src/domain/proof/signed-checkpoint.ts';
+import { startCheckpoint } from '../../../src/projections/checkpoint.ts';
 import { proofProjection } from '../../../src/projections/proof/projection.ts';
 import {
   consistencyProof,
@@ -16,8 +20,13 @@ import {
   inclusionProofs,
   rootAt,
 } from '../../../src/projections/proof/tiles.ts';
+import { prepareReadModels, projectionConsumer } from '../../../src/projections/read-models.ts';
+import { foldToEnd } from '../../../src/projections/rebuild/fold-to-end.ts';
 import { createRemovedLeaves } from '../../../src/projections/retention/removed-leaves.ts';
+import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
+import { event } from '../../adapters/event-store/events.ts';
 import { createLog } from '../../support/domain/histories.ts';
+import { beforeCalls } from '../../support/event-store/before-calls.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -192,6 +201,51 @@ describeWithPostgres('the tree over the log', () => {
     await store.close();
     expect(leafOf(stored as StoredEvent)).toContain('"data":{},');
     expect(proofProjection.asStored).toBe(true);
+  });
+
+  it('reads the records of what left the log before its transaction begins', async () => {
+    const { sql, url } = database;
+    await prepareReadModels(sql, 'log-1');
+    const log = createPostgresLog({ sql, prefix: 'retained_' });
+    const append = async (stream: string, type: string, data: object) => {
+      await log.append(stream, 'no_stream', [{ ...event(), type, data }]);
+      return (await log.read(stream))[0] as StoredEvent;
+    };
+    const gone = await append('transfer-txr_gone', 'any.happened', {});
+    const first = [gone, await append('any-1', 'any.happened', {})];
+    const checkpoint = await append(CHECKPOINTS, 'log.checkpoint_signed', signed(2, rootOf(first)));
+    const { id, position } = gone;
+    const record = await append(RETENTION, 'log.retention_recorded', {
+      ended_before: '2026-03-01T10:00:00.000Z',
+      export: { name: 'export.ndjson', sha256: '0'.repeat(64) },
+      checkpoint: { size: 2, root_hash: hex(rootOf(first)) },
+      transfers: [
+        {
+          ...{ transfer_id: 'txr_gone', account_id: 'acc_default' },
+          events: [{ id, index: 0, position: String(position), hash: hex(hashOfLeaf(gone)) }],
+        },
+      ],
+    });
+    await log.remove([gone.stream], record);
+    // Postgres ends a transaction of theirs that waits for one read of the log.
+    const impatient = connect(url, { settings: { idle_in_transaction_session_timeout: 100 } });
+    const store = beforeCalls(log, () => sleep(400));
+    const locks = createLocks(url);
+    const logger = pino({ level: 'silent' });
+    const shadow = await newTree();
+    await startCheckpoint(sql, 'read.checkpoints', shadow, 'log-1', proofProjection.version);
+    try {
+      const deps = { store, sql: impatient, locks, logId: 'log-1', logger };
+      await catchUpIfIdle(deps, projectionConsumer(proofProjection));
+      const { signal } = new AbortController();
+      const tables = { schema: shadow, checkpoint: shadow };
+      await foldToEnd(deps, proofProjection, tables, signal, () => undefined);
+    } finally {
+      await Promise.all([locks.close(), impatient.end(), log.close()]);
+    }
+    const root = hex(rootOf([...first, checkpoint, record]));
+    expect(hex(await rootAt(sql, 'read', 4))).toBe(root);
+    expect(hex(await rootAt(sql, shadow, 4))).toBe(root);
   });
 
   function signed(size: number, root: Hash): CheckpointSigned {
