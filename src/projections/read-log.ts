@@ -1,17 +1,30 @@
-import { type EventBatch, type EventStore, PositionUnknown } from '../adapters/event-store/port.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type EventBatch,
+  type EventStore,
+  EventStoreUnavailable,
+  PositionUnknown,
+} from '../adapters/event-store/port.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { RETENTION } from '../domain/events/streams.ts';
+import { endOfLog } from './newest-of-log.ts';
 import { readAhead } from './read-ahead.ts';
 
 /** Events of one stream that are in memory at once. One of `log-retention` may have 300 KB. */
 const READ_AT_ONCE = 100;
+const LOOK_MS = 500;
 
 export interface LogSlice {
   /** Exclusive; null starts before the first event. */
   from: bigint | null;
   /** Inclusive; the end of the log at the time of the call by default. Null is before any event. */
   until?: bigint | null;
+  /**
+   * Id of an event up to `until` that the log has. A node of an EventStoreDB that does not know it
+   * is a former leader: the read waits `staleMs` for its successor, and then fails.
+   */
+  holds?: string | undefined;
   /** Only the events of this stream. */
   stream?: string | undefined;
   /** Ends the read early. */
@@ -22,7 +35,8 @@ export interface LogSlice {
 /**
  * As `readLog`, for a client that may read slowly. If transfers leave the log meanwhile, the read
  * goes on up to the records that name them. Without these, a reader could not explain the missing
- * events. Throws `invalid_parameter` for an unknown position.
+ * events. Throws `invalid_parameter` for an unknown position. Throws EventStoreUnavailable as
+ * `readLog` does.
  */
 export async function* readLogFrom(
   store: EventStore,
@@ -36,33 +50,61 @@ export async function* readLogFrom(
   }
   if (until === null || slice.stream !== undefined || slice.signal?.aborted) return;
   const record = await lastAfter(store, RETENTION, until);
-  if (record !== null) yield* readLogFrom(store, { ...slice, from: until, until: record });
+  if (record === null) return;
+  const { id: holds, position } = record;
+  yield* readLogFrom(store, { ...slice, holds, from: until, until: position });
 }
 
-/** Returns the position of the last event of a stream, if it is after another position. */
+/** Returns the last event of a stream, if it is after a position. */
 async function lastAfter(
   store: EventStore,
   stream: string,
   position: bigint,
-): Promise<bigint | null> {
-  let last: bigint | null = null;
+): Promise<StoredEvent | null> {
+  let last: StoredEvent | null = null;
   const first = await revisionAfter(store, stream, position);
   for await (const events of pagesOf(store, stream, first, READ_AT_ONCE))
-    last = events.at(-1)?.position ?? last;
+    last = events.at(-1) ?? last;
   return last;
 }
 
-/** Yields the stored events after a position, up to another. Throws PositionUnknown. */
-export async function* readLog(
-  store: EventStore,
-  { from, until: last, stream, signal, batchSize }: LogSlice,
-): AsyncGenerator<EventBatch> {
-  const until = last === undefined ? await store.head() : last;
+/**
+ * Yields the stored events after a position, up to another. Throws PositionUnknown. Throws
+ * EventStoreUnavailable if it does not find the event that the slice `holds`.
+ */
+export async function* readLog(store: EventStore, slice: LogSlice): AsyncGenerator<EventBatch> {
+  const { from, stream, signal, holds } = slice;
+  const until = slice.until === undefined ? await store.head() : slice.until;
   if (until === null || (from !== null && from >= until)) return;
   if (stream !== undefined) {
+    if (holds !== undefined && (await endOfLog(store, until)) < until) throw behind(until);
     yield* readStream(store, stream, from, until, signal);
     return;
   }
+  let reached = from;
+  let isWhole = holds === undefined;
+  for (let patience: number | null = null; ; ) {
+    for await (const batch of readOnce(store, { ...slice, from: reached, until })) {
+      reached = batch.position;
+      isWhole ||= reached >= until || batch.events.some(({ id }) => id === holds);
+      yield batch;
+    }
+    if (isWhole || signal?.aborted) return;
+    patience ??= performance.now() + store.staleMs;
+    if (performance.now() >= patience) throw behind(until);
+    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+function behind(until: bigint): EventStoreUnavailable {
+  return new EventStoreUnavailable(`no node of the event log has its events up to ${until} yet`);
+}
+
+/** Ends at `until`, or earlier where a node has no further event. */
+async function* readOnce(
+  store: EventStore,
+  { from, until, signal, batchSize }: LogSlice & { until: bigint },
+): AsyncGenerator<EventBatch> {
   const done = new AbortController();
   const subscription = store.subscribe({
     from,

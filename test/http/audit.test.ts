@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
@@ -194,10 +195,13 @@ describeWithPostgres('GET /v1/events while a former leader of an EventStoreDB an
     try {
       const { key } = await api.createKey(['admin']);
       await api.ask('GET', '/v1/events', { key });
-      server.becomeStale();
+      server.becomeStale({ subscriptions: true });
       const created = await api.ask('POST', '/v1/transfers', { json: BODY });
       expect(created.status).toBe(201);
-      const { body } = await api.ask('GET', '/v1/events', { key });
+      const answer = api.ask('GET', '/v1/events', { key });
+      await sleep(1_000);
+      server.lead();
+      const { body } = await answer;
       const events = body
         .split('\n')
         .slice(0, -1)

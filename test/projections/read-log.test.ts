@@ -1,8 +1,18 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb/log.ts';
+import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
-import { type LogSlice, readLog, revisionAfter } from '../../src/projections/read-log.ts';
+import {
+  type LogSlice,
+  readLog,
+  readLogFrom,
+  revisionAfter,
+} from '../../src/projections/read-log.ts';
 import { event } from '../adapters/event-store/events.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../support/event-store/fake/server.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -79,5 +89,48 @@ describeWithPostgres('a slice of the log', () => {
       expect(await revisionAfter(store, STREAM, position)).toBe(revision + 1);
       expect(await revisionAfter(store, STREAM, position + 1n)).toBe(revision + 1);
     }
+  });
+});
+
+describe('a slice up to an event, while a former leader of an EventStoreDB answers', () => {
+  let server: FakeEventStoreDb;
+  let store: EventStore;
+  /** Of another process. */
+  let other: EventStore;
+  beforeEach(async () => {
+    server = await startFakeEventStoreDb();
+    const options = { url: server.url, prefix: 'waybill_', staleMs: 2_000 };
+    store = createEventStoreDb(options);
+    other = createEventStoreDb(options);
+  });
+  afterEach(async () => {
+    await Promise.all([store.close(), other.close()]);
+    server.close();
+  });
+
+  /** Returns the streams of a slice of the log that ends with an event that the node lacks. */
+  async function read(stream?: string): Promise<string[]> {
+    await store.append('any-1', 'no_stream', [event()]);
+    server.becomeStale({ subscriptions: true });
+    await other.append('any-2', 'no_stream', [event()]);
+    const record = event();
+    const { position: until } = await store.append('access-1', 'no_stream', [record]);
+    const streams: string[] = [];
+    const slice = { from: null, until, stream, holds: record.id };
+    for await (const { events } of readLogFrom(store, slice))
+      streams.push(...events.map(({ stream }) => stream));
+    return streams;
+  }
+
+  it.each([
+    [undefined, ['any-1', 'any-2', 'access-1']],
+    ['any-2', ['any-2']],
+  ])('is whole once a new leader answers (of the stream %s)', async (stream, expected) => {
+    setTimeout(server.lead, 1_000);
+    expect(await read(stream)).toEqual(expected);
+  });
+
+  it.each([undefined, 'any-2'])('fails if none does (of the stream %s)', async (stream) => {
+    await expect(read(stream)).rejects.toThrow(EventStoreUnavailable);
   });
 });

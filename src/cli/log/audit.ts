@@ -68,7 +68,8 @@ async function exportLog(installation: Installation, options: ExportOptions): Pr
   const record = changed === null ? await recordAccess(installation, event, null) : null;
   // As in the route: the head of a former leader of an EventStoreDB may be older.
   const until = record?.position ?? (await store.head());
-  for await (const { events } of readLogFrom(store, { from: from ?? null, until, stream }))
+  const slice = { from: from ?? null, until, stream, holds: record?.id };
+  for await (const { events } of readLogFrom(store, slice))
     for (const event of events) if (event.id !== record?.id) await printJson(toAuditEvent(event));
   if (changed === null) terminal().exitCode = EXIT.done;
   else

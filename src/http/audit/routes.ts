@@ -92,7 +92,10 @@ export function auditRoutes({
         const { from = null, stream } = request.query;
         const closed = new AbortController();
         reply.raw.once('close', () => closed.abort());
-        const batches = readLogFrom(store, { from, until, stream, signal: closed.signal });
+        const batches = readLogFrom(store, {
+          ...{ from, until, stream, signal: closed.signal },
+          holds: record?.id,
+        });
         const visible = lines(
           batches,
           (event) =>

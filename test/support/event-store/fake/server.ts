@@ -73,6 +73,8 @@ export async function startFakeEventStoreDb({
   let following: { leaderPort: number; upTo: bigint } | null = null;
   /** Set on a stale leader: the last position that its reads show. */
   let staleAt: bigint | null = null;
+  /** The same of its subscriptions. */
+  let subscriptionsAt: bigint | null = null;
   let answerFeatures = Promise.resolve();
   let connectMs = 0;
   let holding: Promise<void> | null = null;
@@ -160,7 +162,8 @@ export async function startFakeEventStoreDb({
     ended.signal.addEventListener('abort', () => subscriptions.delete(call));
     const view = {
       get records() {
-        return following ? laggingView(log, following.upTo).records : log.records;
+        const upTo = following?.upTo ?? subscriptionsAt;
+        return upTo === null ? log.records : laggingView(log, upTo).records;
       },
       changed: log.changed,
     };
@@ -274,14 +277,16 @@ export async function startFakeEventStoreDb({
     },
     /**
      * Becomes a leader that was frozen and does not know of its successor yet: its reads show what
-     * it has now. Appends and subscriptions are those of the successor.
+     * it has now. Appends are those of the successor, and so are subscriptions by default.
      */
-    becomeStale(): void {
+    becomeStale({ subscriptions = false } = {}): void {
       staleAt = endOf();
+      subscriptionsAt = subscriptions ? staleAt : null;
     },
     lead(): void {
       following = null;
       staleAt = null;
+      subscriptionsAt = null;
     },
     /** Reads nothing more from the append streams, so the client has to buffer its data. */
     stall() {
