@@ -33,8 +33,9 @@ export interface Held {
    */
   signal: AbortSignal;
   /**
-   * Returns false if another process may have the lock, even if this process was frozen and has not
-   * noticed the loss yet: Postgres ends a session that is silent for 15 s.
+   * Returns false if another process may have the lock. It says so even if this process was frozen,
+   * or its machine suspended, and has not noticed the loss yet: Postgres ends a session that is
+   * silent for 15 s.
    */
   isSure(): boolean;
   /** Releases the lock. Does nothing if it was released or lost before. */
@@ -84,7 +85,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   /** One session: `replace` follows it with another pool. */
   let sql = open();
   /** When the last answered statement was sent. The session has been idle since then at most. */
-  let aliveAt = performance.now();
+  let aliveAt = readClocks();
   const heartbeat = setInterval(() => void sendHeartbeat(), HEARTBEAT_MS).unref();
   const modes: Record<Mode, Record<'lock' | 'unlock', (lock: Taken) => Promise<boolean>>> = {
     alone: { lock: batched('pg_try_advisory_lock'), unlock: batched('pg_advisory_unlock') },
@@ -102,7 +103,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
    */
   function batched(name: string) {
     const answer = async (locks: Taken[]) => {
-      const sentAt = performance.now();
+      const sentAt = readClocks();
       const keys = locks.map((lock) => (lock.session === sql ? String(keyOf(lock.name)) : null));
       const rows = await sql<{ done: boolean | null }[]>`
         select ${sql(name)}(key) as done
@@ -154,7 +155,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
   async function sendHeartbeat(): Promise<void> {
     if (taken.size === 0) return;
     const current = sql;
-    const sentAt = performance.now();
+    const sentAt = readClocks();
     const answer = await Promise.race([
       current`select 1`.then(
         () => 'alive',
@@ -196,7 +197,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     };
     return {
       signal: controller.signal,
-      isSure: () => !controller.signal.aborted && performance.now() < aliveAt + LOCKS_LOST_AFTER_MS,
+      isSure: () => !controller.signal.aborted && elapsedMs(aliveAt) < LOCKS_LOST_AFTER_MS,
       release() {
         released ??= release();
         return released;
@@ -241,6 +242,24 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
     isHeld,
     close,
   };
+}
+
+interface Clocks {
+  monotonic: number;
+  wall: number;
+}
+
+function readClocks(): Clocks {
+  return { monotonic: performance.now(), wall: Date.now() };
+}
+
+/**
+ * Returns the milliseconds since then, by the clock that shows more. The monotonic clock stands
+ * still while the machine is suspended. The wall clock may be set back.
+ */
+function elapsedMs(then: Clocks): number {
+  const now = readClocks();
+  return Math.max(now.monotonic - then.monotonic, now.wall - then.wall);
 }
 
 /**

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { createLocks, type Locks } from '../../../src/adapters/postgres/locks.ts';
 import { createProxiedDatabase } from '../../support/postgres/proxied.ts';
 import {
@@ -215,6 +215,23 @@ describeWithPostgres('locks', () => {
       expect(held.signal.aborted).toBe(false);
     } finally {
       child.kill('SIGKILL');
+    }
+  });
+
+  it('are in doubt after a suspension of the machine, until Postgres answers', async () => {
+    const locks = openLocks();
+    const held = await locks.acquire('a', never);
+    expect(held.isSure()).toBe(true);
+    // As after a suspension: only the wall clock goes on.
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 60_000 });
+    try {
+      expect(held.isSure()).toBe(false);
+      await locks.tryAcquire('b');
+      expect(held.isSure()).toBe(true);
+      vi.setSystemTime(Date.now() - 3_600_000);
+      expect(held.isSure()).toBe(true);
+    } finally {
+      vi.useRealTimers();
     }
   });
 
