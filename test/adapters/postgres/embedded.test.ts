@@ -20,15 +20,18 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { withFileLock } from '../../../src/adapters/file-lock.ts';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import {
   copyPostgres,
   installedPostgres,
 } from '../../../src/adapters/postgres/embedded/binaries.ts';
+import { openCluster } from '../../../src/adapters/postgres/embedded/cluster.ts';
 import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
 } from '../../../src/adapters/postgres/embedded/embedded.ts';
+import { runPostmaster } from '../../../src/adapters/postgres/embedded/postmaster.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { canHaveMountNamespace } from '../../support/programs/mount-namespace.ts';
 import { killAll } from '../../support/programs/process-tree.ts';
@@ -261,6 +264,22 @@ describeWithPostgres('embedded Postgres', () => {
     expect(await query(other.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
     await other.end();
     await here.release();
+    expect(postmasterPid()).toBeNull();
+  });
+
+  it('stops with the last process, also a server that another one has restarted', async () => {
+    await useFolder();
+    const here = await start();
+    const home = join(dataDir, 'postgres');
+    let released: Promise<void> | undefined;
+    await withFileLock(join(home, 'start.lock'), async () => {
+      // It watches the server no longer, and waits for the lock.
+      released = here.release();
+      await killAll([postmasterPid()!]);
+      // As another process does, which is killed afterwards.
+      await runPostmaster(await openCluster(home, {}), () => true, Number(new URL(here.url).port));
+    });
+    await released;
     expect(postmasterPid()).toBeNull();
   });
 

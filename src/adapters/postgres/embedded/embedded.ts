@@ -4,7 +4,7 @@ import type { BaseLogger } from 'pino';
 import { tryFileLock, withFileLock } from '../../file-lock.ts';
 import { makeHome, openCluster } from './cluster.ts';
 import { EmbeddedPostgresError } from './error.ts';
-import { isPostmasterOf, runPostmaster, stopPostmaster, urlOf } from './postmaster.ts';
+import { isPostmasterOf, readPidFile, runPostmaster, stopPostmaster, urlOf } from './postmaster.ts';
 
 export { EmbeddedPostgresError } from './error.ts';
 
@@ -85,6 +85,8 @@ export async function startEmbeddedPostgres({
     const alone = tryFileLock(users, 'exclusive');
     if (alone === null) return;
     try {
+      // Another process may have restarted the server since the last look of this one.
+      pid = (await readPidFile(cluster))?.pid ?? pid;
       await stopPostmaster(cluster, pid);
       logger.info({ postgres_pid: pid }, 'embedded Postgres stopped');
     } finally {

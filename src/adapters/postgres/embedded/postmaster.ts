@@ -243,10 +243,10 @@ function pidFilePath(cluster: Cluster): string {
 }
 
 /**
- * Reads postmaster.pid. Its lines: process id, data directory, start time, port, socket, address,
- * shared memory, status.
+ * Reads postmaster.pid. Returns null if there is none. Its lines: process id, data directory, start
+ * time, port, socket, address, shared memory, status.
  */
-async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
+export async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
   const text = await readFile(pidFilePath(cluster), 'utf8').catch(
     (error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return '';
