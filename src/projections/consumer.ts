@@ -31,6 +31,11 @@ interface Follower {
    * process ends it. A reader of another process waits that much longer.
    */
   gatherMs?: number;
+  /**
+   * True if it also adds the leaves of events that left the log. Its batches are smaller while
+   * there are further ones.
+   */
+  addsRemoved?: boolean;
   /** Maximum number of events in a batch. 1,000 by default. */
   batchSize?: number;
 }

@@ -32,6 +32,8 @@ export interface Projection {
   asStored?: boolean;
   /** What a rebuild reads of events: as in `SubscribeOptions`. */
   only?: SubscribeOptions['only'];
+  /** As for a consumer. */
+  addsRemoved?: boolean;
   /** Partitions of these tables need no entry. */
   tables: string[];
   /** As for a consumer: delays what a busy log shows, so that it costs fewer transactions. */

@@ -29,13 +29,15 @@ export const PROJECTIONS: Record<ProjectionName, Projection> = {
 
 /** Creates the consumer that keeps a projection's tables in a schema up to date. */
 export function projectionConsumer(projection: Projection, schema: string = LIVE_SCHEMA): Consumer {
-  const { name, version, streams, gatherMs, asStored = false, prepare } = projection;
+  const { name, version, streams, asStored = false } = projection;
+  const { gatherMs, addsRemoved = false, prepare } = projection;
   const follower = {
     name: schema === LIVE_SCHEMA ? name : `${name}:${schema}`,
     table: 'read.checkpoints' as const,
     version,
     streams,
     asStored,
+    addsRemoved,
     ...(gatherMs === undefined ? {} : { gatherMs }),
   };
   if (prepare)

@@ -52,6 +52,7 @@ import {
   publicReason,
 } from './consumer.ts';
 import { notInTime, silenceLimit } from './read-to-end.ts';
+import { inSteps } from './retention/in-steps.ts';
 import { createRemovedLeaves } from './retention/removed-leaves.ts';
 import { prepareBatch } from './save-batch.ts';
 
@@ -263,12 +264,13 @@ async function consume(
   }
 
   try {
-    for await (const batch of deps.store.subscribe({
+    const batches = deps.store.subscribe({
       from,
       signal: AbortSignal.any([signal, end.signal]),
       batchSize: consumer.batchSize ?? BATCH,
       streams,
-    })) {
+    });
+    for await (const batch of consumer.addsRemoved ? inSteps(batches, removed) : batches) {
       // The events must not stay in memory for the pause: the garbage collector would copy them.
       const pause = await take({ ...batch, events: batch.events.splice(0) });
       if (end.signal.aborted) break;

@@ -12,11 +12,11 @@
  * size that it signed has another root, the log was changed after it was signed. The fold stops
  * there, and so does a rebuild, which leaves the older tables in place.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { Queryable } from '../../adapters/postgres/connect.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
-import { sizeOf } from '../../domain/proof/tiles.ts';
 import { CheckpointMoved } from '../checkpoint.ts';
 import type { Apply } from '../consumer.ts';
 import type { Projection } from '../projection.ts';
@@ -39,6 +39,7 @@ export const proofProjection: Projection = {
   streams: [''],
   asStored: true,
   only: 'leaves',
+  addsRemoved: true,
   tables: ['proof_tiles', 'proof_checkpoints', 'proof_keys'],
   // No request waits for it, and each batch writes the last tile of the tree again.
   gatherMs: 1_000,
@@ -116,23 +117,21 @@ export const proofProjection: Projection = {
   differences: proofDifferences,
 };
 
-/** Does before the transaction what reads the log: the leaves of events that left it. */
+/** Does the slow part before the transaction: it adds the leaves of events that left the log. */
 async function prepare(
   sql: Queryable,
   schema: string,
   events: StoredEvent[],
   removed?: RemovedLeaves,
 ): Promise<Apply> {
-  const [last] = await readEdge(sql, schema);
-  const added = await newLeaves(sql, schema, last, events);
+  const edge = await readEdge(sql, schema);
+  const added = await newLeaves(sql, schema, edge[0], events);
   if (added.length === 0) return async () => undefined;
-  const leaves = await withRemoved(last, added, removed);
+  const growth = grow(edge, await withRemoved(edge[0], added, removed));
   return async (tx) => {
-    // Read again: the take-over of a rebuild may have replaced faulty tiles meanwhile.
-    const edge = await readEdge(tx, schema);
-    if (sizeOf(edge[0]) !== sizeOf(last))
+    // The take-over of a rebuild may have replaced faulty tiles meanwhile.
+    if (!isDeepStrictEqual([...(await readEdge(tx, schema))], [...edge]))
       throw new CheckpointMoved('the tables of proof were replaced');
-    const growth = grow(edge, leaves);
     await tx`${saveTiles(tx, schema, growth, tx`true`)}`;
     await saveCheckpoints(tx, schema, growth);
     await saveKeys(tx, schema, growth.leaves);

@@ -14,6 +14,7 @@ import { loadCheckpoint, moveCheckpoint, moveCheckpointWith } from '../checkpoin
 import type { ConsumerDeps } from '../consumer.ts';
 import type { Projection } from '../projection.ts';
 import { readAhead } from '../read-ahead.ts';
+import { inSteps } from '../retention/in-steps.ts';
 import { createRemovedLeaves } from '../retention/removed-leaves.ts';
 
 /**
@@ -43,20 +44,22 @@ export async function foldToEnd(
   const limit = within ? [AbortSignal.timeout(TAKE_OVER_WITHIN_MS)] : [];
   const start = from === 0n ? null : from;
   const removed = createRemovedLeaves(store, start);
-  const batches = store.subscribe({
+  const subscription = store.subscribe({
     from: start,
     signal: AbortSignal.any([signal, ...limit]),
     batchSize: BATCH,
     streams: projection.streams,
     only: projection.only,
   });
+  const ahead = readAhead(subscription);
+  const batches = projection.addsRemoved ? inSteps(ahead, removed) : ahead;
   // A fill relies on an empty table.
   const fill = start === null && !within ? projection.createFill?.(sql, schema) : undefined;
   const writer = fill ? await sql.reserve() : null;
   let before: Promise<unknown> = Promise.resolve();
   let writing = before;
   try {
-    for await (const { events: given, position, caughtUp } of readAhead(batches)) {
+    for await (const { events: given, position, caughtUp } of batches) {
       if (position > from) {
         // An EventStoreDB may repeat events once its connection is back. A fill can't ignore them.
         const stored = given.filter((event) => event.position > from);

@@ -34,6 +34,8 @@ export interface RemovedLeaves {
    * leaves of the tree. Throws EventStoreUnavailable.
    */
   weave<L>(size: number, leaves: L[], hashOf: (leaf: L) => Hash): Promise<Woven<L>[]>;
+  /** Returns true if the next events may have removed leaves before them. */
+  hasMore(): Promise<boolean>;
   /** Returns how many leaves the records name from an index on. */
   countFrom(index: number): Promise<number>;
   /** Returns true if a stream left the log. An EventStoreDB may still yield some of its events. */
@@ -111,6 +113,11 @@ export function createRemovedLeaves(
         woven.push(named === null ? { leaf, removed: named } : { leaf, removed: named });
       }
       return woven;
+    },
+
+    async hasMore() {
+      if (!looked) await findPages();
+      return pages.length > 0 || leaves.length > 0;
     },
 
     async countFrom(index) {

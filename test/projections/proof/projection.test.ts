@@ -12,7 +12,7 @@ import { type Hash, leafHash } from '../../../src/domain/proof/hash.ts';
 import { hashOfLeaf, leafOf } from '../../../src/domain/proof/leaf.ts';
 import { isConsistent, rootOfInclusion } from '../../../src/domain/proof/proofs.ts';
 import type { CheckpointSigned } from '../../../src/domain/proof/signed-checkpoint.ts';
-import { startCheckpoint } from '../../../src/projections/checkpoint.ts';
+import { CheckpointMoved, startCheckpoint } from '../../../src/projections/checkpoint.ts';
 import { proofProjection } from '../../../src/projections/proof/projection.ts';
 import {
   consistencyProof,
@@ -226,6 +226,8 @@ describeWithPostgres('the tree over the log', () => {
         },
       ],
     });
+    const kept: StoredEvent[] = [];
+    for (let i = 0; i < 30; i += 1) kept.push(await append(`kept-${i}`, 'any.happened', {}));
     await log.remove([gone.stream], record);
     // Postgres ends a transaction of theirs that waits for one read of the log.
     const impatient = connect(url, { settings: { idle_in_transaction_session_timeout: 100 } });
@@ -233,19 +235,33 @@ describeWithPostgres('the tree over the log', () => {
     const locks = createLocks(url);
     const logger = pino({ level: 'silent' });
     const shadow = await newTree();
+    const steps: number[] = [];
     await startCheckpoint(sql, 'read.checkpoints', shadow, 'log-1', proofProjection.version);
     try {
       const deps = { store, sql: impatient, locks, logId: 'log-1', logger };
       await catchUpIfIdle(deps, projectionConsumer(proofProjection));
       const { signal } = new AbortController();
       const tables = { schema: shadow, checkpoint: shadow };
-      await foldToEnd(deps, proofProjection, tables, signal, () => undefined);
+      await foldToEnd(deps, proofProjection, tables, signal, (count) => steps.push(count));
     } finally {
       await Promise.all([locks.close(), impatient.end(), log.close()]);
     }
-    const root = hex(rootOf([...first, checkpoint, record]));
-    expect(hex(await rootAt(sql, 'read', 4))).toBe(root);
-    expect(hex(await rootAt(sql, shadow, 4))).toBe(root);
+    const root = hex(rootOf([...first, checkpoint, record, ...kept]));
+    expect(hex(await rootAt(sql, 'read', 34))).toBe(root);
+    expect(hex(await rootAt(sql, shadow, 34))).toBe(root);
+    // Small steps until the leaf of the removed event is added.
+    expect(steps).toEqual([25, 8]);
+  });
+
+  it('rejects a batch that was prepared from tiles that were replaced since then', async () => {
+    const events = logOf(20);
+    const schema = await newTree();
+    await fold(schema, events.slice(0, 10));
+    const { sql } = database;
+    const save = await proofProjection.prepare!(sql, schema, events.slice(10));
+    await sql`
+      update ${sql(schema)}.proof_tiles set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3))`;
+    await expect(sql.begin((tx) => save(tx))).rejects.toThrow(CheckpointMoved);
   });
 
   function signed(size: number, root: Hash): CheckpointSigned {
