@@ -179,8 +179,10 @@ function destinationFile(
   async function end(): Promise<void> {
     signal.removeEventListener('abort', abandon);
     if (writes.size > 0) connections.abandon();
-    closeHandles().catch(() => {});
+    // A close would overtake the writes that wait for the server's window. The server reuses the
+    // handle's number, so these would go into another file. A silent server ends the connection.
     await Promise.allSettled(writes);
+    closeHandles().catch(() => {});
     connections.release();
   }
 

@@ -27,7 +27,7 @@ import {
 } from '../../../support/file-servers/sftp/server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { longUnless } from '../../../support/run/long.ts';
-import { download, upload } from '../contract.ts';
+import { download, options, upload, whole } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;
@@ -132,6 +132,30 @@ describe.each([
         closers.push(proxy.close);
         proxy.throttle(16 * MiB);
         await bothWays(on(server, proxy.port), server.root, randomBytes(ODD_SIZE));
+      });
+
+      test('sends nothing of a file that was closed into the next one', async () => {
+        const server = await openssh();
+        const proxy = await startTcpProxy(server);
+        closers.push(proxy.close);
+        const over = on(server, proxy.port);
+        await upload(over, join(server.root, 'other'), Buffer.from('other'));
+        const other = await over.openSource(join(server.root, 'other'), never);
+        const closed = await over.openDestination(join(server.root, 'closed'), options(8 * MiB));
+        proxy.stall(true);
+        const writing = closed.write(0, randomBytes(8 * MiB)).catch(() => {});
+        await turn();
+        const closing = closed.close();
+        const next = over.openDestination(join(server.root, 'next'), options(1));
+        await turn();
+        proxy.stall(false);
+        const file = await next;
+        await Promise.all([writing, closing]);
+        await file.write(0, Buffer.from('1'));
+        await file.commit(whole(Buffer.from('1')));
+        await file.close();
+        expect(await readFile(join(server.root, 'next'), 'utf8')).toBe('1');
+        await other.close();
       });
 
       test('reassembles packets that the network splits', async () => {
