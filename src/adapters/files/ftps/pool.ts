@@ -110,8 +110,12 @@ export function createPool(
   }
 
   function lease(connection: Connection, fresh: boolean): Lease {
+    // The next borrower may have the same connection: a lease that has ended must not touch it.
+    let held = true;
     const release = () => {
-      if (!used.delete(connection)) return;
+      if (!held) return;
+      held = false;
+      used.delete(connection);
       if (closed) connection.close();
       warm.keep(connection);
       permits.release();
@@ -121,7 +125,7 @@ export function createPool(
       fresh,
       release,
       abandon() {
-        connection.close();
+        if (held) connection.close();
         release();
       },
     };

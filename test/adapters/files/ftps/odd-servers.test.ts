@@ -128,6 +128,36 @@ describe('a source does not count as complete', () => {
   });
 });
 
+test('a source that could not be read leaves the connection to the next file', async () => {
+  const rest = Promise.withResolvers<void>();
+  const over = await endpointOn({
+    SIZE,
+    async RETR(path, { data, say }) {
+      if (path === '/locked') return '550 Permission denied';
+      say('150 Here it comes');
+      const socket = await data();
+      socket.write(content.subarray(0, 1000));
+      await rest.promise;
+      socket.end(content.subarray(1000));
+      return '226 Done';
+    },
+  });
+  const locked = await over.openSource('/locked', never);
+  await expect(locked.read(0, Buffer.alloc(1000))).rejects.toMatchObject({
+    code: 'permission_denied',
+  });
+  const file = await over.openSource('/file', never);
+  const target = Buffer.alloc(content.length);
+  await file.read(0, target.subarray(0, 1000));
+  await locked.close();
+  await over.openSource('/other', never);
+  rest.resolve();
+  await file.read(1000, target.subarray(1000));
+  await file.close();
+  expect(target.equals(content)).toBe(true);
+  expect(server.commands.filter((command) => command.startsWith('USER'))).toHaveLength(2);
+});
+
 test('a source counts as complete if the answer overtakes the file', async () => {
   const over = await endpointOn({
     SIZE,
