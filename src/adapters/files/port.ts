@@ -213,6 +213,11 @@ export interface Leftovers {
    * what no resume point names.
    */
   since?: Date;
+  /**
+   * True if the transfer has completed. An older file that it had set aside then never gets its
+   * name back: a consumer may have taken the new file, and would get the older one again.
+   */
+  completed?: boolean;
   signal: AbortSignal;
 }
 
@@ -287,8 +292,8 @@ export interface FileEndpoint {
   /**
    * Removes everything unfinished that any claim of a transfer left at its destination: parts,
    * uploads, blocks. Never changes a file under the destination's own name. If no file has that
-   * name, an older file that an interrupted commit had set aside gets it back. To be called when
-   * the transfer has ended. Throws FileError if something is left, to be called again later.
+   * name, an older file that an interrupted commit had set aside gets it back, unless the transfer
+   * has completed. To be called when the transfer has ended. Throws FileError if something is left, to be called again later.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
   /**

@@ -206,13 +206,13 @@ export async function settle(names: Names, aside: string, path: string): Promise
 
 /**
  * Removes the parts of all claims of a transfer that are listed or in the resume point. Also
- * settles the files that the claims set aside.
+ * settles the files that the claims set aside, or removes them if the transfer has completed.
  */
 export async function removeParts(
   names: Names,
   listed: string[],
   path: string,
-  { transferId, resume }: Leftovers,
+  { transferId, resume, completed }: Leftovers,
 ): Promise<void> {
   const found = new Set(listed);
   if (resume) {
@@ -221,7 +221,8 @@ export async function removeParts(
   }
   for (const name of found) {
     const place = join(dirname(path), name);
-    if (isAsideOf(name, path, transferId)) await settle(names, place, path);
-    else if (isPartOf(name, path, transferId)) await names.remove(place);
+    const isAside = isAsideOf(name, path, transferId);
+    if (isAside && !completed) await settle(names, place, path);
+    else if (isAside || isPartOf(name, path, transferId)) await names.remove(place);
   }
 }

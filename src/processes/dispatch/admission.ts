@@ -114,7 +114,8 @@ function createAside({ sql, store, logger }: AdmissionDeps): Aside {
           const creation = { stream: streamName('transfer', transferId), revision: 0 };
           if ((await findEvent(store, creation)) !== null) return;
           // An older copy of the log was restored, and does not know this transfer.
-          return removeJobs(sql, [{ transferId, leftovers: true, after: false }]);
+          const ended = { transferId, leftovers: true, completed: false, after: false };
+          return removeJobs(sql, [ended]);
         });
       } catch (error) {
         if (isStoreUnavailable(error)) throw error;
@@ -152,7 +153,8 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   // The attempt never began, or the transfer has ended and the job does not show it yet.
   if (isEnded(lost.state)) {
     const after = !isClosed(lost.state);
-    await removeJobs(deps.sql, [{ transferId, leftovers: true, after }]);
+    const completed = lost.state.status === 'completed';
+    await removeJobs(deps.sql, [{ transferId, leftovers: true, completed, after }]);
   } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 

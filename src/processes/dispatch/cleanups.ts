@@ -13,6 +13,8 @@ export interface Cleanup {
   destination: string;
   /** As the last claim saved it. Null if none did. */
   resume_record: unknown;
+  /** True if the transfer has completed. */
+  completed: boolean;
   /** Tries so far, with the current one. */
   tries: number;
 }
@@ -24,12 +26,14 @@ export interface Cleanup {
 export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promise<void> {
   const ids = ended.map(({ transferId }) => transferId);
   const toCleanUp = ended.filter(({ leftovers }) => leftovers).map(({ transferId }) => transferId);
+  const completed = ended.filter((it) => it.completed).map(({ transferId }) => transferId);
   const continued = ended.filter(({ after }) => after).map(({ transferId }) => transferId);
   const scheduled = continued.length > 0 ? sql`, ${scheduledSteps(sql, continued)}` : sql``;
   await sql`
     with ${deletedJobs(sql, ids)} ${scheduled}
-    insert into work.cleanups (transfer_id, account_id, destination, resume_record)
-    select * from deleted where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
+    insert into work.cleanups (transfer_id, account_id, destination, resume_record, completed)
+    select deleted.*, transfer_id = any(${completed}::text[]) from deleted
+     where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
   if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
   if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
 }
@@ -88,7 +92,7 @@ export async function takeDueCleanups(
           and not exists (
             select from unnest(${avoided}::text[]) server where starts_with(destination, server))
         order by due_at limit ${limit} for update skip locked)
-    returning transfer_id, account_id, destination, resume_record, tries`;
+    returning transfer_id, account_id, destination, resume_record, completed, tries`;
 }
 
 /** Removes a clean-up that is done. Keeps it if it was scheduled again, which resets `tries`. */

@@ -50,6 +50,8 @@ export interface EndedTransfer {
   transferId: string;
   /** True if an attempt may have left something at the destination. */
   leftovers: boolean;
+  /** True if it has ended well: its file has had its name. */
+  completed: boolean;
   /** True if steps after it are left. */
   after: boolean;
 }
@@ -164,6 +166,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
         {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || event.data.verification.read_back,
+          completed: true,
           after: event.data.source_version !== undefined,
         },
       ];
@@ -172,12 +175,20 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
         {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || !endedBeforeWriting(event.data),
+          completed: false,
           after: false,
         },
       ];
     case 'transfer.cancelled':
       // The transfer may have been queued again after an attempt.
-      return [{ transferId, leftovers: event.revision >= END_OF_FIRST_ATTEMPT, after: false }];
+      return [
+        {
+          transferId,
+          leftovers: event.revision >= END_OF_FIRST_ATTEMPT,
+          completed: false,
+          after: false,
+        },
+      ];
     case 'transfer.created':
     case 'transfer.queued':
     case 'transfer.in_progress':

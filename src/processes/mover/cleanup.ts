@@ -58,7 +58,7 @@ export async function cleanUp(
   if (due.length === 0) return 0;
   const catalog = await loadCatalog(sql);
   await Promise.all(
-    due.map(async ({ transfer_id, account_id, destination, resume_record, tries }) => {
+    due.map(async ({ transfer_id, account_id, destination, resume_record, completed, tries }) => {
       const match = matchEndpoint(
         parseTransferUri(destination, 'destination'),
         catalog.endpoints,
@@ -72,6 +72,7 @@ export async function cleanUp(
               transferId: transfer_id,
               resume: (resume_record as ResumeRecord | null)?.destination ?? null,
               since: new Date(timeOf(transfer_id)),
+              completed,
               signal: AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]),
             }),
           );

@@ -72,20 +72,20 @@ describe('an event changes a job', () => {
 
 describe('the end of a transfer', () => {
   test.each([
-    ['completed in the first attempt', placed([completed], 3), false],
-    ['completed in a later attempt', placed([completed], 5), true],
-    ['failed in a later attempt', placed([failed], 5), true],
-    ['cancelled before an attempt', placed([cancelled], 2), false],
-    ['cancelled after an attempt', placed([cancelled], 4), true],
-  ])('%s: leftovers are possible', (_, events, leftovers) => {
-    const ended = [{ transferId: ID, leftovers, after: false }];
+    ['completed in the first attempt', placed([completed], 3), false, true],
+    ['completed in a later attempt', placed([completed], 5), true, true],
+    ['failed in a later attempt', placed([failed], 5), true, false],
+    ['cancelled before an attempt', placed([cancelled], 2), false, false],
+    ['cancelled after an attempt', placed([cancelled], 4), true, false],
+  ])('%s: leftovers are possible', (_, events, leftovers, done) => {
+    const ended = [{ transferId: ID, leftovers, completed: done, after: false }];
     expect(splitEnded(events)).toEqual({ ended, open: [], settled: [] });
   });
 
   test('schedules the steps after it, until the last one is taken', () => {
     const { versioned, marked, deleted } = AFTER_EVENTS;
     const { ended, open } = splitEnded(placed([versioned], 3));
-    expect(ended).toEqual([{ transferId: ID, leftovers: false, after: true }]);
+    expect(ended).toEqual([{ transferId: ID, leftovers: false, completed: true, after: true }]);
     expect(open).toEqual([]);
     const steps = splitEnded(placed([marked, deleted], 4));
     expect(steps).toEqual({ ended: [], open: [], settled: [ID] });

@@ -8,6 +8,7 @@ import {
   readFile,
   readlink,
   rename,
+  rm,
   stat,
   symlink,
   writeFile,
@@ -478,6 +479,14 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
         await over.removeLeftovers(path, { transferId, resume, signal: never });
         expect(await readFile(path)).toEqual(renamed ? content : Buffer.from('old'));
         expect(await readdir(dirname(path))).toEqual(['file']);
+      });
+
+      test('clean-up removes the older file if a consumer took the one that replaced it', async () => {
+        const { path, over, transferId, resume } = await brokenOff('taken', true);
+        await rm(path);
+        const leftovers = { transferId, resume, completed: true, signal: never };
+        await over.removeLeftovers(path, leftovers);
+        expect(await readdir(dirname(path))).toEqual([]);
       });
 
       test('a successor finds the older file in its place and replaces it', async () => {
