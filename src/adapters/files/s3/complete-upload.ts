@@ -6,6 +6,7 @@ import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
+import { stateOf } from './uploads.ts';
 
 export interface Part {
   etag: string;
@@ -33,7 +34,7 @@ export interface WholeUpload {
  * server's error.
  */
 export async function completeUpload(store: Store, upload: WholeUpload): Promise<CommitProof> {
-  const { key, size, parts, checksum, overwrite, signal } = upload;
+  const { id, key, size, parts, checksum, overwrite, signal } = upload;
   const checksumOfParts = checksum.ofParts(parts.map(({ digest }) => digest));
   const headObject = (): Promise<ObjectAnswer> => store.head(key, signal, checksum.question);
 
@@ -41,6 +42,12 @@ export async function completeUpload(store: Store, upload: WholeUpload): Promise
   function isOurs(object: Described): boolean | null {
     const found = checksum.in(object);
     return found === null ? null : found === checksumOfParts;
+  }
+
+  /** Returns false if the upload is still open: an object with its content is then an older one. */
+  async function mayBeDone(error: unknown): Promise<boolean> {
+    if (isUploadGone(error)) return true;
+    return (await stateOf(store, key, id, signal).catch(() => 'open')) !== 'open';
   }
 
   if (!overwrite) await refuseExisting(store, key, 'commit', signal);
@@ -58,7 +65,7 @@ export async function completeUpload(store: Store, upload: WholeUpload): Promise
     const ours = done && (await headObject().then(isOurs, () => null));
     if (ours === null && (isUploadGone(error) || answer === 'PreconditionFailed'))
       throw unclearCommit(key, error);
-    if (!ours) throw error;
+    if (!ours || !(await mayBeDone(error))) throw error;
     return null;
   });
   const proof: CommitProof = {

@@ -90,7 +90,8 @@ export async function removeLeftovers(
   const ids = new Set([...uploads.idsOf(transferId), ...(saved ? [saved.upload_id] : [])]);
   try {
     for (const id of ids)
-      if (!(await isObject(store, key, id, signal))) await abortUpload(store, key, id, signal);
+      if ((await stateOf(store, key, id, signal)) === 'open')
+        await abortUpload(store, key, id, signal);
     uploads.forget(transferId);
     if (since) await abortForgotten(store, key, since, signal);
   } catch (error) {
@@ -163,17 +164,17 @@ async function uploadsOf(
 }
 
 /**
- * Returns whether the object under the key has the data of the upload. A gateway of Ceph that
- * crashes while it completes an upload may keep both. To abort the upload, or to complete it later,
- * would then delete the data of the object. An object with the same content that is older than the
- * last part is another one.
+ * Returns `gone` if the server no longer knows the upload, `object` if the object under the key has
+ * its data. A gateway of Ceph that crashes while it completes an upload may keep both. To abort the
+ * upload, or to complete it later, would then delete the data of the object. An object with the
+ * same content that is older than the last part is another one.
  */
-async function isObject(
+export async function stateOf(
   { s3, settings, head }: Store,
   Key: string,
   UploadId: string,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<'gone' | 'object' | 'open'> {
   const digests: Buffer[] = [];
   let sentAt = 0;
   const upload = { Bucket: settings.bucket, Key, UploadId };
@@ -187,13 +188,20 @@ async function isObject(
       }
       if (!IsTruncated) break;
     }
-    if (digests.length === 0) return false;
+  } catch (error) {
+    if (isUploadGone(error)) return 'gone';
+    if (isRefused(error)) return 'open';
+    throw error;
+  }
+  if (digests.length === 0) return 'open';
+  try {
     const { ETag, LastModified } = await head(Key, signal);
     const isSame = ETag === `"${CHECKSUMS.md5.ofParts(digests)}"`;
     // A HEAD has whole seconds.
-    return isSame && (LastModified?.getTime() ?? 0) >= Math.floor(sentAt / 1_000) * 1_000;
+    const isNewer = (LastModified?.getTime() ?? 0) >= Math.floor(sentAt / 1_000) * 1_000;
+    return isSame && isNewer ? 'object' : 'open';
   } catch (error) {
-    if (isMissing(error) || isUploadGone(error) || isRefused(error)) return false;
+    if (isMissing(error) || isRefused(error)) return 'open';
     throw error;
   }
 }

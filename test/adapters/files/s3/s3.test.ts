@@ -770,6 +770,27 @@ describe('an upload whose object was there before, with the same content', () =>
     await endpoint().removeLeftovers('same', { ...given, resume });
     expect(server.uploads('bucket')).toEqual([]);
   });
+
+  test('does not count as that object if the server fails to complete it', async () => {
+    const content = randomBytes(BIG);
+    const over = endpoint();
+    await upload(over, 'same-again', content);
+    await sleep(1_100);
+    const given = options(BIG);
+    const file = await over.openDestination('same-again', given);
+    await writeFrom(file, content);
+    server.fault({
+      ...{ operation: 'CompleteMultipartUpload', kind: 'error', code: 'InternalError' },
+      times: 100,
+    });
+    await expect(file.commit(whole(content))).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
+    expect(server.uploads('bucket')).toHaveLength(1);
+    await abandon(over, file, 'same-again', given);
+    expect(server.uploads('bucket')).toEqual([]);
+  });
 });
 
 describe('parts larger than a chunk', () => {
