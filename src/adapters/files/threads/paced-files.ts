@@ -64,9 +64,10 @@ export function pacedSource(file: SourceFile, pace: FilePace): PacedSource {
 
 /** Writes no faster than the pace. `close` ends it. */
 export function pacedDestination(file: DestinationFile, pace: FilePace): PacedDestination {
+  /** Resolves when the last write that had to wait for its turns has ended. */
   let last: Promise<unknown> = Promise.resolve();
 
-  async function write(offset: number, data: Uint8Array): Promise<void> {
+  async function writeInTurns(offset: number, data: Uint8Array): Promise<void> {
     const writing = (file.inOrder ? last : Promise.resolve()).then(() =>
       inTurns(pace, data, (start, bytes) => file.write(offset + start, bytes)),
     );
@@ -76,8 +77,12 @@ export function pacedDestination(file: DestinationFile, pace: FilePace): PacedDe
 
   return {
     ...file,
-    write: (offset, data) =>
-      pace.limited && !file.pacesRequests ? write(offset, data) : file.write(offset, data),
+    write(offset, data) {
+      if (pace.limited && !file.pacesRequests) return writeInTurns(offset, data);
+      // A limit that has ended may leave writes that are not done.
+      if (file.inOrder) return last.then(() => file.write(offset, data));
+      return file.write(offset, data);
+    },
     async openWritten() {
       const written = await file.openWritten();
       return written && pacedSource(written, pace.next());

@@ -56,6 +56,26 @@ test.skipIf(whyNot)(`${title}, whatever is read first${skipped}`, async () => {
   expect(content.equals(await read('file'))).toBe(true);
 });
 
+test.skipIf(whyNot)(`${title}, also when a limit of the bandwidth ends${skipped}`, async () => {
+  const { endpoint, read } = await destination();
+  const content = randomBytes(3 << 20);
+  const pacer = createPacer();
+  pacer.setRate(1 << 20);
+  const opened = await endpoint.openDestination('/unlimited', options(content.length));
+  const file = pacedDestination(opened, paceOf(pacer, never));
+  const write = (piece: number) =>
+    file.write(piece << 20, content.subarray(piece << 20, (piece + 1) << 20));
+  const limited = [write(0), write(1)];
+  pacer.setRate(null);
+  const unlimited = write(2);
+  // The first two take two seconds all the same.
+  pacer.setRate(1 << 20);
+  await Promise.all([...limited, unlimited]);
+  await file.commit(whole(content));
+  await file.close();
+  expect(content.equals(await read('unlimited'))).toBe(true);
+});
+
 test.skipIf(whyNot)(`${title}, also with a limited bandwidth${skipped}`, LONG, async () => {
   const { endpoint, read } = await destination();
   const content = randomBytes(2 * CHUNK_BYTES);
