@@ -206,13 +206,14 @@ export async function settle(names: Names, aside: string, path: string): Promise
 
 /**
  * Removes the parts of all claims of a transfer that are listed or in the resume point. Also
- * settles the files that the claims set aside, or removes them if the transfer has completed.
+ * settles the files that the claims set aside, or removes them if the transfer has completed. Stops
+ * when the signal aborts: a claim that has ended must not remove the part of its successor.
  */
 export async function removeParts(
   names: Names,
   listed: string[],
   path: string,
-  { transferId, resume, completed }: Leftovers,
+  { transferId, resume, completed, signal }: Leftovers,
 ): Promise<void> {
   const found = new Set(listed);
   if (resume) {
@@ -220,6 +221,7 @@ export async function removeParts(
     found.add(part).add(asidePath(part));
   }
   for (const name of found) {
+    signal.throwIfAborted();
     const place = join(dirname(path), name);
     const isAside = isAsideOf(name, path, transferId);
     if (isAside && !completed) await settle(names, place, path);

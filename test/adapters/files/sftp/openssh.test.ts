@@ -14,6 +14,7 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { endpointOn, type Given } from '../../../support/file-servers/sftp/endpoint.ts';
@@ -736,6 +737,32 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       await kept.read(0, new Uint8Array(MiB));
       await aborted.close();
       await kept.close();
+    });
+
+    test('remove no part for a clean-up that was aborted while it listed the folder', async () => {
+      const { proxy, over } = await proxied({ maxConnections: 1 });
+      const folder = at('aborted-clean-up');
+      await mkdir(folder);
+      const given = options(1);
+      const file = await over.openDestination(join(folder, 'file'), given);
+      await file.close();
+      const parts = await readdir(folder);
+      expect(parts).toHaveLength(1);
+      proxy.stall(true);
+      const control = new AbortController();
+      const { transferId } = given;
+      const leftovers = { transferId, resume: null, signal: control.signal };
+      const cleaning = errorOf(over.removeLeftovers(join(folder, 'file'), leftovers));
+      // The request for the listing is on its way then.
+      await sleep(10);
+      control.abort();
+      expect(await cleaning).toMatchObject({ name: 'FileError' });
+      proxy.stall(false);
+      // These take as many requests each.
+      await over.list(folder, never);
+      await over.list(folder, never);
+      expect(await readdir(folder)).toEqual(parts);
+      expect(await over.connections()).toBe(1);
     });
 
     test.each<{
