@@ -122,7 +122,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   registerCookies(app, publicUrl);
   answerEveryRequest(app, clientErrors.handle);
   closeIdleConnections(app, deps.tls !== undefined);
-  admitRequests(app, authentication, deps.commands);
+  admitRequests(app, authentication, deps);
 
   const idempotencyKeys = createIdempotencyKeys(deps.sql);
   const commands = { ...deps.commands, store: limitAppends(deps.commands.store) };

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Ask, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -63,6 +64,25 @@ describeWithPostgres('/v1/keys', () => {
       body: revoked.body,
     });
     expect(JSON.stringify((await ask('GET')).body)).not.toContain(key);
+  });
+
+  test('cannot be used by a request whose body ends after they are revoked', async () => {
+    const leaked = await api.createKey(['admin']);
+    const request = JSON.stringify(REQUEST);
+    async function* slowly() {
+      yield Buffer.from(request.slice(0, 5));
+      expect(await ask('POST', `/${leaked.id}/revoke`)).toMatchObject({ status: 200 });
+      // Longer than a process remembers a key.
+      await sleep(300);
+      yield Buffer.from(request.slice(5));
+    }
+    const answer = await ask('POST', '', {
+      key: leaked.key,
+      headers: { 'content-type': 'application/json' },
+      body: ReadableStream.from(slowly()),
+      duplex: 'half',
+    } as Ask);
+    expect(answer).toMatchObject({ status: 401, body: { code: 'api_key_revoked' } });
   });
 
   test('are shown once, not again when a request is repeated', async () => {

@@ -1,4 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { DomainError } from '../../domain/errors.ts';
 import type { Client } from './client.ts';
 import { createSessions } from './sessions.ts';
 
@@ -18,4 +19,11 @@ export async function stillValid(sql: Sql, client: Client): Promise<boolean> {
     select from read.keys
      where key_id = ${keyId} and revoked_at is null and coalesce(expires_at > now(), true)`;
   return keys.length > 0;
+}
+
+/** Returns the error of a request whose client lost its access after it was admitted. */
+export function lostAccess({ session }: Client): DomainError {
+  return session === null
+    ? new DomainError('api_key_revoked', 'The API key was revoked or has expired meanwhile')
+    : new DomainError('session_ended', 'The session of the Admin Console has ended meanwhile');
 }

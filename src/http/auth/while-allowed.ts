@@ -3,7 +3,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { type Client, clientOf } from './client.ts';
 import type { People } from './people.ts';
-import { stillValid } from './still-valid.ts';
+import { lostAccess, stillValid } from './still-valid.ts';
 
 /** How often a long answer checks the access of its client. */
 const CHECK_MS = 60_000;
@@ -31,19 +31,13 @@ export function createWhileAllowed(deps: WhileAllowedDeps): WhileAllowed {
     let checkedAt = performance.now();
     for await (const piece of pieces) {
       if (performance.now() - checkedAt >= accessCheckMs) {
+        // The client sees the error only if the answer has not begun.
         if (!(await isAllowed(deps, client))) throw lostAccess(client);
         checkedAt = performance.now();
       }
       yield piece;
     }
   };
-}
-
-/** The client sees it only if the answer has not begun. */
-function lostAccess({ session }: Client): DomainError {
-  return session === null
-    ? new DomainError('api_key_revoked', 'The API key was revoked or has expired meanwhile')
-    : new DomainError('session_ended', 'The session of the Admin Console has ended meanwhile');
 }
 
 async function isAllowed({ sql, people }: WhileAllowedDeps, client: Client): Promise<boolean> {
