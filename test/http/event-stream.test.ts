@@ -1,7 +1,10 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { follow } from '../support/http/server-events.ts';
-import { whileTableLocked } from '../support/postgres/row-locks.ts';
+import { holdRows, whileTableLocked } from '../support/postgres/row-locks.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { until } from '../support/service/transfers.ts';
 
@@ -34,5 +37,35 @@ describeWithPostgres('the heartbeat of an event stream', () => {
       status: 201,
     });
     await until('it goes on', () => stream.events.length > before);
+  });
+});
+
+describeWithPostgres('an event stream', () => {
+  let api: TestApi;
+  beforeAll(async () => {
+    api = await startApi();
+  });
+  afterAll(() => api?.close());
+
+  test('does not begin for a client that left during its admission', async () => {
+    const { sql } = api.installation;
+    const { key } = await api.createKey(['observe']);
+    const accepted = once(api.app.server, 'connection') as Promise<[Socket]>;
+    const client = connect(api.port, '127.0.0.1');
+    const [connection] = await accepted;
+    const admission = await holdRows(sql, (tx) => tx`lock table read.keys`);
+    client.write(
+      `GET /v1/transfers/live HTTP/1.1\r\nHost: a.example\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+    );
+    await until('its admission', async () => (await admission.waiting('with visitors')) > 0);
+    client.resetAndDestroy();
+    await until('its end', () => connection.destroyed);
+    await admission.release();
+    // The source of the stream reads the transfers once a second.
+    const transfers = await holdRows(sql, (tx) => tx`lock table read.transfers`);
+    await sleep(1_500);
+    const reads = await transfers.waiting('read.transfers');
+    await transfers.release();
+    expect(reads).toBe(0);
   });
 });

@@ -49,6 +49,8 @@ export async function sendEvents(
   const { sql, closing, heartbeatMs = HEARTBEAT_MS } = deps;
   const left = new AbortController();
   count(deps, request, reply);
+  // The client left during its admission. No `close` follows that would end the source.
+  if (reply.raw.destroyed) return reply;
   reply.raw.once('close', () => left.abort());
   const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
   const first = (await events.next()).value;
@@ -76,7 +78,6 @@ function count(
       `${open} event streams are open, and no more are allowed: close those that you do not read`,
     );
   }
-  // The client has left already.
   if (reply.raw.destroyed) return;
   openStreams.set(actor, open + 1);
   reply.raw.once('close', () => {
