@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { addressOf } from '../../adapters/event-store/eventstoredb/client-url.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { createPostgresLog } from '../../adapters/event-store/postgres/log.ts';
 import { parseConfig } from '../../config.ts';
@@ -27,7 +28,8 @@ export function addLogCopyCommand(log: Command): void {
         async (installation) => {
           const copy = await openOther(installation, to);
           // Before the locks: nothing may be appended to the log while the tables change over.
-          const data = { export: 'log', parameters: { to: withoutSecrets(to) } } as const;
+          const parameters = { to: to === EMBEDDED ? to : addressOf(to) };
+          const data = { export: 'log', parameters } as const;
           await recordAccess(installation, { type: 'access.exported', data }, null);
           const bar = json ? null : createProgressBar();
           const started = performance.now();
@@ -70,11 +72,6 @@ function settingsOfLog(): Record<string, string | undefined> {
   return Object.fromEntries(
     Object.entries(env).filter(([name]) => !name.startsWith('WAYBILL_EVENTSTORE_')),
   );
-}
-
-/** Returns the scheme and the hosts of a URL. */
-function withoutSecrets(url: string): string {
-  return url.replace(/\/\/[^/?]*@/, '//').replace(/\?.*/s, '');
 }
 
 /** Opens the engine that the installation does not use. */

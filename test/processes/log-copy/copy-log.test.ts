@@ -129,6 +129,29 @@ describeWithPostgres('a copy of the log', () => {
     });
   });
 
+  it('records no password, and rejects a URL of which a part would be taken for one', async () => {
+    // One process uses one URL at a time.
+    await Promise.all(stores.splice(0).map((store) => store.close()));
+    const cli = createCli(installation.environment);
+    const to = server.url.replace('://', '://me:can%2Fary@');
+    const { code, stderr } = await cli.run(['log', 'copy', '--to', to, '--json']);
+    expect(code, stderr).toBe(0);
+    expect((await eventsIn(installation.store)).at(-1)).toMatchObject({
+      data: { parameters: { to: server.url.split('?')[0] } },
+    });
+    for (const signIn of ['me:can/ary', 'me:can?ary', 'me:can@ary', 'm/e:canary']) {
+      const unclear = server.url.replace('://', `://${signIn}@`);
+      const rejected = await cli.run(['log', 'copy', '--to', unclear]);
+      expect(rejected).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/@ after its address: .* as %XX/),
+      });
+      expect(rejected.stderr).not.toMatch(/can|ary/);
+    }
+    const recorded = (await eventsIn(installation.store)).map(({ data }) => data);
+    expect(JSON.stringify(recorded)).not.toMatch(/me:|m\/e/);
+  });
+
   it('rejects a store with another log, and leaves it as it is', async () => {
     const [opened, ...rest] = await eventsIn(installation.store);
     const copy = newCopy();

@@ -43,6 +43,12 @@ const OPTIONS = [
   'userKeyFile',
 ];
 
+const HOW_TO_WRITE =
+  'write esdb://HOST:PORT,HOST:PORT?tls=true, and every special character of user and ' +
+  'password as %XX';
+
+/** Finds the user name and password as the client does: up to the first @, whatever is before. */
+const SIGN_IN = /^[^:]+:\/\/([^:]+:[^@]+)@/;
 const HEAD = /^(esdb(?:\+discover)?:\/\/)([^@/?]*@)?([^/?]*)\/?/i;
 
 /**
@@ -55,6 +61,7 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
     user && password ? `${encodeURIComponent(user)}:${encodeURIComponent(password)}@` : null;
   const signedIn =
     signIn === null ? url : url.replace(HEAD, (_, scheme, __, hosts) => scheme + signIn + hosts);
+  requireAddress(signedIn);
   if (!hasKnownOptions(signedIn)) {
     throw new EventStoreSettingsError(
       `EVENTSTORE_URL has an unknown option. Known options: ${OPTIONS.join(', ')}`,
@@ -74,13 +81,17 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
     const unread = error instanceof Error && 'connectionString' in error;
     throw new EventStoreSettingsError(
       unread
-        ? 'EVENTSTORE_URL is not a connection string: write ' +
-            'esdb://HOST:PORT,HOST:PORT?tls=true, and every special character of user and ' +
-            'password as %XX'
+        ? `EVENTSTORE_URL is not a connection string: ${HOW_TO_WRITE}`
         : `The event store can't be used: ${(error as Error).message}`,
     );
   }
   return complete;
+}
+
+/** Returns the scheme and the hosts of a URL that `clientUrl` accepts. */
+export function addressOf(url: string): string {
+  const [, scheme = '', , hosts = ''] = HEAD.exec(url) ?? [];
+  return scheme + hosts;
 }
 
 /** Returns the URL of one node of a cluster; everything else is as in `url`. */
@@ -99,6 +110,16 @@ function requireCertificate(caFile: string): void {
       `WAYBILL_EVENTSTORE_CA_FILE names a file that cannot be used: ${(error as Error).message}`,
     );
   }
+}
+
+/**
+ * For the client, a password may contain a slash, a question mark or a second @. Everything else
+ * that reads the URL would take a part of it for the address, and show or keep it.
+ */
+function requireAddress(url: string): void {
+  const signIn = SIGN_IN.exec(url)?.[1] ?? '';
+  if (/[/?]/.test(signIn) || HEAD.exec(url)?.[3]?.includes('@'))
+    throw new EventStoreSettingsError(`EVENTSTORE_URL has an @ after its address: ${HOW_TO_WRITE}`);
 }
 
 /** The client would wait for a port that cannot exist. */
