@@ -43,5 +43,6 @@ export function actorOf({ subject, name, email }: Person): string {
 /** Returns the text without characters that would change how a line of the log reads. */
 function readable(value: unknown): string | null {
   if (typeof value !== 'string') return null;
-  return value.toWellFormed().replace(ALL_UNSAFE, '').trim().slice(0, LONGEST) || null;
+  // Last: the cut may leave half of a surrogate pair, which no table can hold.
+  return value.replace(ALL_UNSAFE, '').trim().slice(0, LONGEST).toWellFormed() || null;
 }

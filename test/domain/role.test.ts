@@ -102,6 +102,8 @@ describe('the actor of a person', () => {
     [{ sub: '7', name: 'a\u202e\n\u0000b' }, 'person:ab (7)'],
     [{ sub: '7', name: 'root (1)' }, 'person:root (1) (7)'],
     [{ sub: '7', name: 7 }, 'person:7'],
+    [{ sub: '7', name: 'a\ud83d' }, 'person:a\ufffd (7)'],
+    [{ sub: '7', name: `${'a'.repeat(199)}😀` }, `person:${'a'.repeat(199)}\ufffd (7)`],
   ])('of %j is %s', (claims, actor) => {
     expect(actorOf(personOf(claims))).toBe(actor);
   });
