@@ -214,6 +214,8 @@ describeWithPostgres('a connection', () => {
     ['a Host with a space', 'Host: a b\r\n'],
     ['a Host with a user', 'Host: me@a.example\r\n'],
     ['a Host with an invalid port', 'Host: a.example:http\r\n'],
+    ['a Host with a port above 65535', 'Host: a.example:99999\r\n'],
+    ['a Host with a broken escape', 'Host: %zz\r\n'],
   ])('rejects %s, for every method and path', async (_what, headers) => {
     const rest = `${authorization()}${headers}\r\n`;
     for (const path of ['/v1/transfers', '/v1/nothing', '/health/live', '/docs']) {

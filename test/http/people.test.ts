@@ -6,6 +6,7 @@ import {
   startIdentityProvider,
   type TestIdentityProvider,
 } from '../support/http/identity-provider.ts';
+import { sendRaw } from '../support/http/raw-http.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
 const TRANSFER = {
@@ -230,6 +231,17 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     const end = await createBrowser().follow(callback.href, PAGE);
     expect(end.searchParams.get('error')).toBe('expired');
   });
+
+  test.each(['', '/callback?state=x'])(
+    'cannot sign in at a host without a URL: %s',
+    async (path) => {
+      const { status, body } = await sendRaw(
+        api.port,
+        `GET /v1/session/oidc${path} HTTP/1.1\r\nHost: 192.0.2.256\r\nConnection: close\r\n\r\n`,
+      );
+      expect([status, JSON.parse(body).code]).toEqual([400, 'malformed_request']);
+    },
+  );
 
   test('keep a session while the provider confirms it, in two processes at once', async () => {
     const { ask } = await signIn('ann');

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isPort } from '../../domain/uri.ts';
 import { MalformedRequest } from '../problems.ts';
 import { type ClientErrorHandler, CONNECT_REFUSED } from './client-error.ts';
 
-const REG_NAME = String.raw`[\w\-.~!$&'()*+,;=%]*`;
+const REG_NAME = String.raw`(?:[\w\-.~!$&'()*+,;=]|%[\da-fA-F]{2})*`;
 const IP_LITERAL = String.raw`\[[\w:.~!$&'()*+,;=%\-]+\]`;
-const HOST = new RegExp(`^(?:${REG_NAME}|${IP_LITERAL})(?::\\d*)?$`);
+const HOST = new RegExp(`^(?:${REG_NAME}|${IP_LITERAL})(?::(\\d*))?$`);
 
 /** Answers requests that Node would drop or answer without a problem document. */
 export function answerEveryRequest(
@@ -32,7 +33,7 @@ export function answerEveryRequest(
 export function checkHost({ raw }: FastifyRequest, reply: FastifyReply): void {
   const hosts = raw.headersDistinct.host ?? [];
   const [host = ''] = hosts;
-  if (hosts.length === 1 && HOST.test(host)) return;
+  if (hosts.length === 1 && isHost(host)) return;
   if (hosts.length === 0 && raw.httpVersion === '1.0') return;
   void reply.header('connection', 'close');
   if (hosts.length === 0)
@@ -41,6 +42,13 @@ export function checkHost({ raw }: FastifyRequest, reply: FastifyReply): void {
   throw new MalformedRequest(
     'The Host header must be a host name or an address, with or without a port',
   );
+}
+
+function isHost(text: string): boolean {
+  const match = HOST.exec(text);
+  if (match === null) return false;
+  const [, port = ''] = match;
+  return port === '' || isPort(Number(port));
 }
 
 /** Rejects a query whose percent-encoded bytes are no UTF-8: its words would be replaced. */

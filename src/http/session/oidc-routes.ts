@@ -13,6 +13,7 @@ import {
 } from '../auth/cookie.ts';
 import type { People } from '../auth/people.ts';
 import { noQuery, OPEN, responses } from '../openapi/documentation.ts';
+import { MalformedRequest } from '../problems.ts';
 
 const SIGN_IN_PAGE = '/console/sign-in';
 const CALLBACK = '/v1/session/oidc/callback';
@@ -32,9 +33,14 @@ export interface OidcRoutesDeps {
  * document leaves them out.
  */
 export function oidcRoutes({ people, access, config }: OidcRoutesDeps): FastifyPluginAsyncZod {
-  /** Returns an address of this service as browsers see it. The provider compares it exactly. */
+  /**
+   * Returns an address of this service as browsers see it. The provider compares it exactly. Throws
+   * MalformedRequest if the request names a host that no URL can have.
+   */
   function publicUrl({ protocol, host }: FastifyRequest, path: string): string {
-    return `${config.publicUrl ?? `${protocol}://${host}`}${path}`;
+    const url = `${config.publicUrl ?? `${protocol}://${host}`}${path}`;
+    if (URL.canParse(url)) return url;
+    throw new MalformedRequest('No URL can have the host that the request names');
   }
 
   function configured(): IdentityProvider {
