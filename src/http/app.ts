@@ -13,6 +13,7 @@ import { rateHeaders } from './admission/rate-limit.ts';
 import { createRequestAdmission } from './admission/request-admission.ts';
 import { setCommonHeaders } from './answers/common-headers.ts';
 import { createErrorAnswers } from './answers/error-answers.ts';
+import { closeUnreadAnswers } from './answers/unread-answers.ts';
 import { registerCookies } from './auth/cookie.ts';
 import { createPeople } from './auth/people.ts';
 import { closeIdleConnections } from './closing.ts';
@@ -52,9 +53,13 @@ export interface HttpServerDeps extends Omit<OperatorRoutesDeps, 'idempotencyKey
   metrics: Registry;
   /** How often a long answer checks the access of its client. */
   accessCheckMs?: number | undefined;
+  /** Exports that a client may have open in this process. */
+  maxExports?: number | undefined;
   /** How long records of accesses gather. */
   accessGatherMs?: number | undefined;
   requestTimeoutMs?: number | undefined;
+  /** How long a client may take nothing of its answer: 5 minutes by default. */
+  unreadMs?: number | undefined;
   /** How long a request may wait for the stores, in all: 15 s by default. */
   answerWithinMs?: number | undefined;
 }
@@ -114,6 +119,7 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
   app.addHook('onResponse', async (request, reply) => logAnswer(metrics, request, reply));
   app.addHook('onClose', () => access.close());
 
+  closeUnreadAnswers(app, deps.unreadMs);
   limitHandlers(app, deps.answerWithinMs);
   acceptJson(app);
   continueLate(app);

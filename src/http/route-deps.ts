@@ -19,7 +19,7 @@ export interface OperatorRoutesDeps extends RoutesDeps {
   health: ReadinessChecks;
   /** Interval of the heartbeats of a quiet event stream. */
   heartbeatMs?: number | undefined;
-  /** Event streams that a client may have open in this process. */
+  /** Event streams that a client may have open in this process: 500 by default. */
   maxStreams?: number | undefined;
   config: Pick<Config, 'allowUnlimitedKeys' | 'checkpointSinks' | 'oidc' | 'publicUrl'>;
 }

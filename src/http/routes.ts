@@ -3,6 +3,8 @@ import type { Registry } from 'prom-client';
 import type { AccessRecorder } from './access/recorder.ts';
 import type { RequestAdmission } from './admission/request-admission.ts';
 import { compressAnswers } from './answers/compression.ts';
+import { MAX_STREAMS } from './answers/event-stream.ts';
+import { limitOpenAnswers } from './answers/open-answers.ts';
 import { auditRoutes } from './audit/routes.ts';
 import type { People } from './auth/people.ts';
 import { createWhileAllowed } from './auth/while-allowed.ts';
@@ -35,6 +37,9 @@ import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { operatorDeliveryRoutes } from './webhooks/operator-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
+/** Exports of one key or person that are open in this process, at most. */
+const MAX_EXPORTS = 20;
+
 export interface AllRoutesDeps extends OperatorRoutesDeps {
   requestAdmission: RequestAdmission;
   people: People;
@@ -44,16 +49,21 @@ export interface AllRoutesDeps extends OperatorRoutesDeps {
   metrics: Registry;
   /** How often a long answer checks the access of its client. */
   accessCheckMs?: number | undefined;
+  /** Exports that a client may have open in this process: 20 by default. */
+  maxExports?: number | undefined;
 }
 
 /** Registers everything that the server answers. */
 export function routes(deps: AllRoutesDeps): FastifyPluginAsync {
-  const whileAllowed = createWhileAllowed(deps);
+  const long = {
+    whileAllowed: createWhileAllowed(deps),
+    limitExports: limitOpenAnswers('exports', deps.maxExports ?? MAX_EXPORTS),
+  };
   const api: FastifyPluginAsync = async (app) => {
     await app.register(openApiRoute);
     await app.register(sessionRoutes(deps));
     await app.register(oidcRoutes(deps));
-    await app.register(transferRoutes({ ...deps, whileAllowed }));
+    await app.register(transferRoutes({ ...deps, ...long }));
     await app.register(transferChangeRoutes(deps));
     await app.register(batchRoutes(deps));
     await app.register(batchChangeRoutes(deps));
@@ -64,7 +74,7 @@ export function routes(deps: AllRoutesDeps): FastifyPluginAsync {
     await app.register(webhookChangeRoutes(deps));
     await app.register(deliveryRoutes(deps));
     await app.register(receiptRoutes(deps));
-    await app.register(auditRoutes({ ...deps, whileAllowed }));
+    await app.register(auditRoutes({ ...deps, ...long }));
     await app.register(signingRoutes(deps));
     await app.register(checkpointRoutes(deps));
     await app.register(operatorRoutes(deps));
@@ -85,7 +95,8 @@ function operatorRoutes(deps: OperatorRoutesDeps): FastifyPluginAsync {
     const closing = new AbortController();
     // Before the server waits for running requests: event streams would never end.
     app.addHook('preClose', async () => closing.abort());
-    const live = { ...deps, closing: closing.signal, openStreams: new Map() };
+    const limitStreams = limitOpenAnswers('event streams', deps.maxStreams ?? MAX_STREAMS);
+    const live = { ...deps, closing: closing.signal, limitStreams };
     await app.register(endpointRoutes(deps));
     await app.register(endpointChangeRoutes(deps));
     await app.register(endpointServerRoutes(deps));

@@ -2,30 +2,21 @@ import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { DomainError } from '../../domain/errors.ts';
 import { clientOf } from '../auth/client.ts';
 import { stillValid } from '../auth/still-valid.ts';
+import type { LimitOpen } from './open-answers.ts';
 
 /**
  * The stream sends a comment this often, so that proxies keep the connection. It also checks the
  * client's access about this often.
  */
 const HEARTBEAT_MS = 15_000;
-/**
- * Streams of one key or person in this process, at most. The rate limit counts the start of a
- * stream, and a stream lasts: without this limit, one client could open all that a process can hold.
- */
-const MAX_STREAMS = 500;
-const RETRY_SECONDS = 60;
-
-/** The open streams of this process, by the actor that follows them. */
-export type OpenStreams = Map<string, number>;
+/** Streams of one key or person in this process, at most. */
+export const MAX_STREAMS = 500;
 
 export interface EventStreamDeps {
   sql: Sql;
-  openStreams: OpenStreams;
-  /** 500 by default. */
-  maxStreams?: number | undefined;
+  limitStreams: LimitOpen;
   /** Aborts when the service stops. */
   closing: AbortSignal;
   /** 15 s by default. */
@@ -46,9 +37,9 @@ export async function sendEvents(
   reply: FastifyReply,
   source: (signal: AbortSignal, quietMs: number) => AsyncGenerator<ServerEvent>,
 ): Promise<FastifyReply> {
-  const { sql, closing, heartbeatMs = HEARTBEAT_MS } = deps;
+  const { sql, limitStreams, closing, heartbeatMs = HEARTBEAT_MS } = deps;
   const left = new AbortController();
-  count(deps, request, reply);
+  limitStreams(request, reply);
   // The client left during its admission. No `close` follows that would end the source.
   if (reply.raw.destroyed) return reply;
   reply.raw.once('close', () => left.abort());
@@ -61,30 +52,6 @@ export async function sendEvents(
     .header('x-accel-buffering', 'no')
     .type('text/event-stream; charset=utf-8')
     .send(body);
-}
-
-/** Counts a stream until its connection closes. */
-function count(
-  { openStreams, maxStreams = MAX_STREAMS }: EventStreamDeps,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): void {
-  const { actor } = clientOf(request);
-  const open = openStreams.get(actor) ?? 0;
-  if (open >= maxStreams) {
-    void reply.header('retry-after', String(RETRY_SECONDS));
-    throw new DomainError(
-      'rate_limited',
-      `${open} event streams are open, and no more are allowed: close those that you do not read`,
-    );
-  }
-  if (reply.raw.destroyed) return;
-  openStreams.set(actor, open + 1);
-  reply.raw.once('close', () => {
-    const others = (openStreams.get(actor) ?? 1) - 1;
-    if (others > 0) openStreams.set(actor, others);
-    else openStreams.delete(actor);
-  });
 }
 
 /** Returns the frames and a comment every `everyMs`, also while they wait for a silent Postgres. */

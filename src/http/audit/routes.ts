@@ -11,6 +11,7 @@ import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access/recorder.ts';
 import { prefersCsv, sendCsv } from '../answers/csv.ts';
+import type { LimitOpen } from '../answers/open-answers.ts';
 import { clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { responses } from '../openapi/documentation.ts';
@@ -19,6 +20,7 @@ export interface AuditDeps {
   sql: Sql;
   store: EventStore;
   whileAllowed: WhileAllowed;
+  limitExports: LimitOpen;
   access: AccessRecorder;
 }
 
@@ -26,6 +28,7 @@ export function auditRoutes({
   sql,
   store,
   whileAllowed,
+  limitExports,
   access,
 }: AuditDeps): FastifyPluginAsyncZod {
   return async (app) => {
@@ -52,6 +55,7 @@ export function auditRoutes({
         const { limit, offset, ...filters } = request.query;
         const filter = audit.toAuditFilter(filters);
         if (prefersCsv(request, reply)) {
+          limitExports(request, reply);
           await access.exported(request, 'audit_log', null);
           const pieces = audit.auditToCsv(eachAuditEvent(sql, filter));
           return sendCsv(request, reply, 'audit.csv', whileAllowed(request, pieces));
@@ -83,6 +87,7 @@ export function auditRoutes({
         ),
       },
       async handler(request, reply) {
+        limitExports(request, reply);
         const { accountId, scopes } = clientOf(request);
         const everything = grants(scopes, 'audit:all');
         const record = await access.exported(request, 'log', everything ? null : accountId);

@@ -29,6 +29,7 @@ import type { AccessRecorder } from '../access/recorder.ts';
 import { whenAdmitted } from '../admission/admitted.ts';
 import type { AuthenticationDeps } from '../admission/authenticate.ts';
 import { prefersCsv, sendCsv } from '../answers/csv.ts';
+import type { LimitOpen } from '../answers/open-answers.ts';
 import { causeOf, clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
 import { type Answer, idempotent } from '../idempotency/idempotency.ts';
@@ -46,9 +47,14 @@ import type { RoutesDeps } from '../route-deps.ts';
 const QUEUE_HOLDS_MS = 250;
 
 export function transferRoutes(
-  deps: RoutesDeps & AuthenticationDeps & { whileAllowed: WhileAllowed; access: AccessRecorder },
+  deps: RoutesDeps &
+    AuthenticationDeps & {
+      whileAllowed: WhileAllowed;
+      limitExports: LimitOpen;
+      access: AccessRecorder;
+    },
 ): FastifyPluginAsyncZod {
-  const { sql, whileAllowed, access } = deps;
+  const { sql, whileAllowed, limitExports, access } = deps;
 
   return async (app) => {
     app.route({
@@ -74,6 +80,7 @@ export function transferRoutes(
         const { accountId } = clientOf(request);
         const filter = requests.toFilter(filters);
         if (prefersCsv(request, reply)) {
+          limitExports(request, reply);
           await access.exported(request, 'transfers', accountId);
           const pieces = transfersToCsv(eachTransfer(sql, accountId, filter, sort));
           return sendCsv(request, reply, 'transfers.csv', whileAllowed(request, pieces));
