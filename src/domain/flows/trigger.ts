@@ -10,8 +10,9 @@ export const EVERY_MS = { least: 5_000, most: 31 * 24 * 3_600_000 };
 /**
  * Returns the first time after `from` at which a trigger runs; null if there is none. When the
  * clocks go forward, what falls into the missing hour runs once, at its end. When they go back,
- * what names a time in the repeated hour runs once, in the first one. A step through all hours,
- * such as `0 * * * *`, runs in both.
+ * what names a time in the repeated hour runs once, in the first one. An expression with `*` or `/`
+ * in the minute or hour, such as `0 * * * *`, is an interval: it skips the missing hour, and runs
+ * in both passes of the repeated one.
  */
 export function nextRun(trigger: FlowTrigger, from: Date): Date | null {
   if ('every' in trigger) return new Date(from.getTime() + parseDuration(trigger.every));
@@ -52,5 +53,7 @@ function isCron(text: string): boolean {
 }
 
 function scheduleOf({ cron, time_zone }: { cron: string; time_zone: string }): Cron {
-  return new Cron(cron, { timezone: time_zone, mode: '5-part', paused: true });
+  // By default, croner takes `0 2,14 * * *` for an interval: it would skip 02:00 in spring.
+  const fixedTimeRule = 'no-wildcard';
+  return new Cron(cron, { timezone: time_zone, mode: '5-part', fixedTimeRule, paused: true });
 }

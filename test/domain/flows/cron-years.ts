@@ -5,15 +5,16 @@ const DAY_MS = 86_400_000;
 const BEGIN = Date.UTC(2026, 0, 1);
 const YEARS = 10;
 
-/**
- * Fixed times of a day, in the local time of each zone: hour, minute and the days that they have.
- */
-const SCHEDULES: [cron: string, hour: number, minute: number, on: (day: Date) => boolean][] = [
-  ['30 2 * * *', 2, 30, () => true],
-  ['15 1 * * *', 1, 15, () => true],
-  ['0 0 * * *', 0, 0, () => true],
-  ['0 6 * * 1-5', 6, 0, (day) => day.getUTCDay() >= 1 && day.getUTCDay() <= 5],
-  ['45 1 1,15 * *', 1, 45, (day) => [1, 15].includes(day.getUTCDate())],
+/** Fixed times of a day, in the local time of each zone, and the days that have them. */
+const SCHEDULES: [cron: string, times: string[], on: (day: Date) => boolean][] = [
+  ['30 2 * * *', ['02:30'], () => true],
+  ['15 1 * * *', ['01:15'], () => true],
+  ['0 0 * * *', ['00:00'], () => true],
+  ['0 6 * * 1-5', ['06:00'], (day) => day.getUTCDay() >= 1 && day.getUTCDay() <= 5],
+  ['45 1 1,15 * *', ['01:45'], (day) => [1, 15].includes(day.getUTCDate())],
+  ['0 2,14 * * *', ['02:00', '14:00'], () => true],
+  ['15,45 1-2 * * *', ['01:15', '01:45', '02:15', '02:45'], () => true],
+  ['0 0-3 * * 0', ['00:00', '01:00', '02:00', '03:00'], (day) => day.getUTCDay() === 0],
 ];
 
 /** Lord Howe changes its clocks by half an hour, Santiago at midnight. */
@@ -67,15 +68,19 @@ export function describeCronYears(allDays: boolean): void {
     for (let day = BEGIN; day < BEGIN + YEARS * 365 * DAY_MS; day += DAY_MS)
       if (allDays || offset(day - 2 * DAY_MS) !== offset(day + 2 * DAY_MS)) days.push(day);
 
-    it.each(SCHEDULES)('%s comes once on each of its days', (cron, hour, minute, on) => {
+    /** Returns when the times of a day come, in their order. */
+    const comeAt = (day: number, times: string[]) =>
+      times.map((time) => timeOf(day + Date.parse(`1970-01-01T${time}Z`), offset));
+
+    it.each(SCHEDULES)('%s comes once at each of its times', (cron, times, on) => {
       expect(days.length).toBeGreaterThanOrEqual(YEARS * 2 * 3);
-      const local = (day: number) => timeOf(day + (hour * 60 + minute) * 60_000, offset);
-      for (const day of days) {
-        let next = day;
-        while (!on(new Date(next)) || local(next) <= local(day)) next += DAY_MS;
-        const found = nextRun({ cron, time_zone: zone }, new Date(local(day)))?.toISOString();
-        expect(found, `after ${new Date(local(day)).toISOString()}`).toBe(
-          new Date(local(next)).toISOString(),
+      for (const from of days.flatMap((day) => comeAt(day, times))) {
+        let day = from - (from % DAY_MS) - DAY_MS;
+        const nextOf = () => comeAt(day, times).find((at) => at > from);
+        while (!on(new Date(day)) || nextOf() === undefined) day += DAY_MS;
+        const found = nextRun({ cron, time_zone: zone }, new Date(from))?.toISOString();
+        expect(found, `after ${new Date(from).toISOString()}`).toBe(
+          new Date(nextOf() as number).toISOString(),
         );
       }
     });

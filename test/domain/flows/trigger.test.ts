@@ -24,6 +24,13 @@ describe('a trigger', () => {
     }
   });
 
+  it('takes a step for an interval when the clocks change', () => {
+    const steps = { cron: '*/30 2 * * *', time_zone: 'Europe/Berlin' };
+    const next = (from: string) => nextRun(steps, new Date(from))?.toISOString();
+    expect(next('2026-03-28T02:00:00Z')).toBe('2026-03-30T00:00:00.000Z');
+    expect(next('2026-10-25T00:30:00Z')).toBe('2026-10-25T01:00:00.000Z');
+  });
+
   it.each([
     ['0 6 * * 1-5', null],
     ['* * * *', 'must have five fields: minute, hour, day of the month, month, day of the week'],
