@@ -154,6 +154,14 @@ await describeTransfers('a flow', () => {
     expect(await waits()).toBe(0);
   });
 
+  test('runs at once, although the clock of the process that created it is ahead', async () => {
+    write('ahead/a.csv', 'a');
+    const id = await flows.create('ahead', { trigger: { every: '1d' } }, 3_600_000);
+    await until('it runs', async () => (await flows.runs(id))[0]?.status === 'completed');
+    expect(await flows.taken(id)).toEqual(['a.csv']);
+    expect(await flows.runs(id)).toHaveLength(1);
+  });
+
   test('skips the files that exist at its creation, if the request says so', LONG, async () => {
     write('new/old.csv', 'old');
     const id = await flows.create('new', { start: 'new_only' });

@@ -68,9 +68,10 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
     const stop = AbortSignal.any([held, round.signal]);
     const running: Running = new Map();
     const begun = new Map<string, number>();
+    const seen: Seen = new Map();
     try {
       while (!stop.aborted) {
-        const due = await takeUp(deps, running, begun, wakeUp.wake, stop);
+        const due = await takeUp(deps, { running, begun, seen }, wakeUp.wake, stop);
         await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
         await wakeUp.wait(Math.max(0, Math.min(QUIET_MS, due - Date.now())));
       }
@@ -88,14 +89,23 @@ export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Prom
 /** The work that is under way, by flow. */
 type Running = Map<string, { listing: Turn | null; done: Promise<void> }>;
 
+/** When each flow was first seen with its `scheduled_from`, in epoch ms. */
+type Seen = Map<string, { scheduledFrom: string; at: number }>;
+
+interface Memory {
+  running: Running;
+  /** The time of the last listing of each flow, in epoch ms. */
+  begun: Map<string, number>;
+  seen: Seen;
+}
+
 /**
- * Starts what each flow needs now, unless it is under way. `begun` has the time of the last listing
- * of each flow, in epoch ms. Returns when the next flow is due, in epoch ms, infinite if none is.
+ * Starts what each flow needs now, unless it is under way. Returns when the next flow is due, in
+ * epoch ms, infinite if none is.
  */
 async function takeUp(
   deps: FlowManagerDeps,
-  running: Running,
-  begun: Map<string, number>,
+  { running, begun, seen }: Memory,
   onEnd: () => void,
   stop: AbortSignal,
 ): Promise<number> {
@@ -108,7 +118,8 @@ async function takeUp(
   ]);
   const byBatch = new Map(progress.map((one) => [one.batch_id, one]));
   const known = new Set(ids);
-  for (const id of begun.keys()) if (!known.has(id)) begun.delete(id);
+  for (const times of [begun, seen])
+    for (const id of times.keys()) if (!known.has(id)) times.delete(id);
 
   function start({ state }: ShownFlow, listing: Turn | null, work: Promise<void>): void {
     const { flow_id } = state;
@@ -133,7 +144,7 @@ async function takeUp(
   for (const flow of flows) {
     const { flow_id, account_id: accountId } = flow.state;
     const now = Date.now();
-    const due = dueAt(flow.state, looks.get(flow_id) ?? null, now);
+    const due = dueAt(flow.state, looks.get(flow_id) ?? null, now, seenAt(seen, flow.state, now));
     const isDue = due !== null && due <= now;
     // One that is due and does not start waits for news.
     if (due !== null && !isDue) next = Math.min(next, due);
@@ -150,6 +161,14 @@ async function takeUp(
     begun.set(turn.flow.state.flow_id, Date.now());
     start(turn.flow, turn, list(deps, turn.flow, stop));
   }
+}
+
+/** Returns when a flow was first seen with its `scheduled_from`: now, if it was not yet. */
+function seenAt(seen: Seen, { flow_id, scheduled_from }: Flow, now: number): number {
+  const before = seen.get(flow_id);
+  if (before?.scheduledFrom === scheduled_from) return before.at;
+  seen.set(flow_id, { scheduledFrom: scheduled_from, at: now });
+  return now;
 }
 
 function listings(running: Running): Turn[] {

@@ -14,27 +14,29 @@ const CLOCKS_APART_MS = 60_000;
  * Returns when a flow is listed next, in epoch ms: `now` or earlier if it is due. Null if only a
  * request can make it run. Runs that were missed count as one, because the trigger counts from the
  * last look. A look that is in the future counts as none: the clock of the process that looked was
- * wrong, and the flow would rest until then.
+ * wrong, and the flow would rest until then. For the same reason, the trigger counts from `seenAt`,
+ * in epoch ms, if `scheduled_from` is later. It is when the caller first saw that `scheduled_from`.
  */
-export function dueAt(flow: Flow, last: Look | null, now: number): number | null {
+export function dueAt(flow: Flow, last: Look | null, now: number, seenAt: number): number | null {
   const look = last && Date.parse(last.began_at) - now <= CLOCKS_APART_MS ? last : null;
-  const { status, trigger, requested, skipping, open_runs, scheduled_from } = flow;
+  const { status, trigger, requested, skipping, open_runs } = flow;
   if (skipping !== null) return look?.look_again_at ? Date.parse(look.look_again_at) : 0;
   if (open_runs.some(({ listed }) => !listed)) return 0;
   if (status === 'removed') return null;
   if (requested !== null) return 0;
   if (status === 'paused') return null;
-  const from = Math.max(Date.parse(scheduled_from), Date.parse(look?.began_at ?? scheduled_from));
+  const scheduledFrom = Date.parse(flow.scheduled_from);
+  const since = Math.min(scheduledFrom, seenAt);
+  const began = look ? Date.parse(look.began_at) : Number.NEGATIVE_INFINITY;
+  const from = Math.max(since, began);
   const again = look?.look_again_at ? Date.parse(look.look_again_at) : Number.POSITIVE_INFINITY;
-  const scheduled = trigger && 'every' in trigger && isFirst(flow, look) ? from : null;
+  // The first look after the flow was created, changed or resumed. Once `scheduled_from` has come,
+  // only it counts: no other process knows `seenAt`.
+  const isFirst = began < (scheduledFrom <= now ? scheduledFrom : since);
+  const scheduled = trigger && 'every' in trigger && isFirst ? from : null;
   const next = scheduled ?? (trigger && nextRun(trigger, new Date(from))?.getTime()) ?? null;
   const first = Math.min(again, next ?? Number.POSITIVE_INFINITY);
   return Number.isFinite(first) ? first : null;
-}
-
-/** Returns true if the trigger has caused no run since the flow was created, changed or resumed. */
-function isFirst({ scheduled_from }: Flow, look: Look | null): boolean {
-  return look === null || Date.parse(look.began_at) < Date.parse(scheduled_from);
 }
 
 /**

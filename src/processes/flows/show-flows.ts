@@ -4,7 +4,7 @@ import { type FlowOutlook, toFlow } from '../../contract/flows/views.ts';
 import type { Flow } from '../../domain/flows/flow.ts';
 import { flowsAtWork, lastRuns, progressOfRuns } from '../../projections/flows/queries.ts';
 import { delaying, dueAt } from './schedule.ts';
-import { lastLooks } from './table.ts';
+import { type Look, lastLooks } from './table.ts';
 
 /** Runs that a flow is shown with. */
 const RUNS_SHOWN = 20;
@@ -40,7 +40,7 @@ async function outlooksOf(sql: Sql, flows: Flow[]): Promise<FlowOutlook[]> {
   const now = Date.now();
   return flows.map((flow) => {
     const look = looks.get(flow.flow_id) ?? null;
-    const due = dueAt(flow, look, now);
+    const due = dueAt(flow, look, now, seenAt(flow, look, now));
     const isDue = due !== null && due <= now;
     return {
       last_run_at: look?.began_at ?? null,
@@ -50,6 +50,14 @@ async function outlooksOf(sql: Sql, flows: Flow[]): Promise<FlowOutlook[]> {
       waiting_files: look?.waiting ?? 0,
     };
   });
+}
+
+/**
+ * Returns when the process that lists a flow saw it, as far as others know: at its look at the
+ * latest, if the time from which the trigger counts is still to come.
+ */
+function seenAt({ scheduled_from }: Flow, look: Look | null, now: number): number {
+  return look && Date.parse(scheduled_from) > now ? Math.min(Date.parse(look.began_at), now) : now;
 }
 
 /**

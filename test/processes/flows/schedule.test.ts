@@ -19,26 +19,60 @@ const lookAt = (time: number, look_again_at: string | null = null): Look => ({
   look_again_at,
 });
 
+/** When a flow is due that the process has just seen. */
+const due = (of: Flow, look: Look | null, now: number) => dueAt(of, look, now, now);
+
 describe('the next look of a flow', () => {
   const hourly = flow({ every: '1h' });
 
   it('is at once after the creation, and an interval after the last one', () => {
-    expect(dueAt(hourly, null, CREATED + MINUTE)).toBe(CREATED);
+    expect(due(hourly, null, CREATED + MINUTE)).toBe(CREATED);
     const last = CREATED + 10 * MINUTE;
-    expect(dueAt(hourly, lookAt(last), last + MINUTE)).toBe(last + 60 * MINUTE);
+    expect(due(hourly, lookAt(last), last + MINUTE)).toBe(last + 60 * MINUTE);
   });
 
   it('is not delayed by a clock that was a day ahead', () => {
     const now = CREATED + 5 * MINUTE;
     const ahead = lookAt(now + 1_440 * MINUTE, new Date(now + 1_441 * MINUTE).toISOString());
-    expect(dueAt(hourly, ahead, now)).toBeLessThanOrEqual(now);
+    expect(due(hourly, ahead, now)).toBeLessThanOrEqual(now);
     const daily = flow({ cron: '1 * * * *', time_zone: 'UTC' });
-    expect(dueAt(daily, ahead, now + 60 * MINUTE)).toBeLessThanOrEqual(now + 60 * MINUTE);
+    expect(due(daily, ahead, now + 60 * MINUTE)).toBeLessThanOrEqual(now + 60 * MINUTE);
   });
 
   it('counts from a look of a process whose clock is a little ahead', () => {
     const last = CREATED + 10 * MINUTE;
-    expect(dueAt(hourly, lookAt(last), last - MINUTE / 2)).toBe(last + 60 * MINUTE);
+    expect(due(hourly, lookAt(last), last - MINUTE / 2)).toBe(last + 60 * MINUTE);
+  });
+});
+
+describe('the next look of a flow that was created by a clock that was a day ahead', () => {
+  const SEEN = CREATED - 1_440 * MINUTE;
+
+  it('is at once, and then an interval after the last one', () => {
+    const hourly = flow({ every: '1h' });
+    expect(dueAt(hourly, null, SEEN, SEEN)).toBe(SEEN);
+    expect(dueAt(hourly, null, SEEN + MINUTE, SEEN)).toBe(SEEN);
+    const last = SEEN + MINUTE;
+    expect(dueAt(hourly, lookAt(last), last + MINUTE, SEEN)).toBe(last + 60 * MINUTE);
+    // A look from before the change of a flow does not delay it.
+    expect(dueAt(hourly, lookAt(SEEN - MINUTE), SEEN, SEEN)).toBe(SEEN);
+  });
+
+  it('comes at the next time of its cron expression', () => {
+    const cron = flow({ cron: '7 * * * *', time_zone: 'UTC' });
+    const next = dueAt(cron, null, SEEN, SEEN) as number;
+    expect(next).toBeGreaterThan(SEEN);
+    expect(next).toBeLessThanOrEqual(SEEN + 60 * MINUTE);
+    expect(dueAt(cron, null, next + MINUTE, SEEN)).toBe(next);
+    expect(dueAt(cron, lookAt(next), next + MINUTE, SEEN)).toBe(next + 60 * MINUTE);
+  });
+
+  it('comes once more when the time of its creation has come', () => {
+    const daily = flow({ every: '2d' });
+    const look = lookAt(SEEN + MINUTE);
+    expect(dueAt(daily, look, CREATED - MINUTE, SEEN)).toBeGreaterThan(CREATED);
+    for (const seenAt of [SEEN, CREATED])
+      expect(dueAt(daily, look, CREATED, seenAt)).toBeLessThanOrEqual(CREATED);
   });
 });
 

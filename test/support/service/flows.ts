@@ -8,8 +8,11 @@ import { CAUSE, type TestInstallation } from './installation.ts';
 import { until } from './transfers.ts';
 
 export interface Flows {
-  /** Creates a flow from a folder of `alpha` to one of `beta`, and returns its id. */
-  create(folder: string, more?: object): Promise<string>;
+  /**
+   * Creates a flow from a folder of `alpha` to one of `beta`, and returns its id. The clock of the
+   * process that creates it can be ahead.
+   */
+  create(folder: string, more?: object, aheadMs?: number): Promise<string>;
   /** Asks for a run, waits until it has ended, and returns it. */
   run(flowId: string): Promise<FlowRun>;
   request(flowId: string): Promise<string>;
@@ -23,7 +26,7 @@ export interface Flows {
 /** Flows of an installation whose folder must not wait for files to rest. */
 export function flowsOf(pair: { installation: TestInstallation }): Flows {
   const flows: Flows = {
-    async create(folder, more = {}) {
+    async create(folder, more = {}, aheadMs = 0) {
       const request = flowRequest.parse({
         name: folder,
         source: { uri: `sftp://alpha/${folder}/`, recursive: true },
@@ -32,13 +35,10 @@ export function flowsOf(pair: { installation: TestInstallation }): Flows {
         ...more,
       });
       const { commands } = pair.installation;
-      const { state, position } = await createFlow(
-        commands,
-        'acc_default',
-        request,
-        CAUSE,
-        reserveFlow(),
-      );
+      const { state, position } = await createFlow(commands, 'acc_default', request, CAUSE, {
+        ...reserveFlow(),
+        now: new Date(Date.now() + aheadMs).toISOString(),
+      });
       await commands.waitFor('flows', position);
       return state.flow_id;
     },
