@@ -95,9 +95,20 @@ function updated(
       ([name, value]) => value !== undefined && !isEqual(value, state[name as keyof FlowSettings]),
     ),
   ) as Partial<FlowSettings>;
-  return Object.keys(changed).length === 0
-    ? []
-    : [{ type: 'flow.updated', data: { ...changed, updated_at: now } }];
+  if (Object.keys(changed).length === 0) return [];
+  const event: FlowEvent = { type: 'flow.updated', data: { ...changed, updated_at: now } };
+  return isSkippedAgain(changed, state) ? [event, skippedNone(now)] : [event];
+}
+
+/** What was skipped so far says nothing about the files that other settings list. */
+function isSkippedAgain({ source, ready }: Partial<FlowSettings>, { skipping }: Flow): boolean {
+  return (source !== undefined || ready !== undefined) && (skipping?.through ?? null) !== null;
+}
+
+/** Lets a `new_only` flow list its folder from the start. */
+function skippedNone(now: string): FlowEvent {
+  const data = { files: [], through: null, last: false, skipped_at: now };
+  return { type: 'flow.files_skipped', data };
 }
 
 function isEqual(a: unknown, b: unknown): boolean {

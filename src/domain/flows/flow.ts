@@ -61,7 +61,10 @@ export interface SkippedFile {
   version: string;
 }
 
-/** A page of skipped files, of about 32 KiB (src/processes/flows/run.ts). */
+/**
+ * A page of skipped files, of about 32 KiB (src/processes/flows/run.ts). A page without files and
+ * without `through` follows a change of what is listed: the listing begins again.
+ */
 export interface FilesSkipped {
   files: SkippedFile[];
   /** Where an interrupted listing continues. */

@@ -61,6 +61,34 @@ describe('a flow', () => {
       .yields([]);
   });
 
+  it('skips all files of a source that changes while it skips files', () => {
+    const before: FlowEvent = { type: 'flow.created', data: flowCreated({ start: 'new_only' }) };
+    const page = { files: [], through: 'm.csv', last: false, skipped_at: T1 };
+    const skipped: FlowEvent = { type: 'flow.files_skipped', data: page };
+    const { source } = flowCreated();
+    const other = { source: { ...source, uri: 'sftp://from/other/' } };
+    const updated: FlowEvent = { type: 'flow.updated', data: { ...other, updated_at: T2 } };
+    const again: FlowEvent = {
+      type: 'flow.files_skipped',
+      data: { ...page, through: null, skipped_at: T2 },
+    };
+    const update: FlowCommand = { type: 'update', changes: other, now: T2 };
+    given([before, skipped]).when(update).yields([updated, again]);
+    expect(stateAfter(flowDecider, [before, skipped, updated, again])).toMatchObject({
+      skipping: { through: null },
+    });
+    given([before]).when(update).yields([updated]);
+    const ended: FlowEvent = { type: 'flow.files_skipped', data: { ...page, last: true } };
+    given([before, ended]).when(update).yields([updated]);
+    const changes = { ready: { marker: '.done' } };
+    given([before, skipped])
+      .when({ type: 'update', changes, now: T2 })
+      .yields([{ type: 'flow.updated', data: { ...changes, updated_at: T2 } }, again]);
+    given([before, skipped])
+      .when({ type: 'update', changes: { name: 'other' }, now: T2 })
+      .yields([{ type: 'flow.updated', data: { name: 'other', updated_at: T2 } }]);
+  });
+
   it('is paused and resumed once', () => {
     given([created]).when({ type: 'pause', now: T1 }).yields([paused]);
     given([created, paused]).when({ type: 'pause', now: T1 }).yields([]);
