@@ -188,6 +188,25 @@ export async function loadFlow(
   };
 }
 
+/**
+ * Returns a flow as it was when a run started: the run keeps these settings. It folds the stream up
+ * to there, so read models need no copy of the settings of each run. Throws `not_found`.
+ */
+export async function flowAtStart(
+  { store }: Pick<CommandDeps, 'store'>,
+  flowId: string,
+  runId: string,
+): Promise<Flow> {
+  const events = (await store.read(streamName('flow', flowId))).map(upcast);
+  const start = events.findIndex(
+    ({ type, data }) =>
+      type === 'flow.run_started' && (data as { run_id: string }).run_id === runId,
+  );
+  const state = events.slice(0, start + 1).reduce(flowDecider.evolve, flowDecider.initialState());
+  if (state.status === 'none') throw notFound('flow');
+  return state;
+}
+
 /** Adds the last event, which an append needs, to a flow as its read model shows it. */
 export async function withLast(
   { store }: Pick<CommandDeps, 'store'>,

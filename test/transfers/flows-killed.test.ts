@@ -2,13 +2,14 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
-import { loadFlow } from '../../src/commands/flows.ts';
+import { loadFlow, updateFlow } from '../../src/commands/flows.ts';
 import type { BatchListed } from '../../src/domain/batches/batch.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import { LONG } from '../support/run/long.ts';
 import { flowsOf } from '../support/service/flows.ts';
+import { CAUSE } from '../support/service/installation.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/service/roles.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
 import { describeTransfers, expireLeases, until } from '../support/service/transfers.ts';
@@ -45,6 +46,36 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
   }
   const hasEvent = async (stream: string, type: string) =>
     (await pair.installation.store.read(stream)).some((event) => event.type === type);
+
+  /** Looks at a flow as a process does whose appends to batches go through `append`. */
+  async function look(id: string, append: EventStore['append'], stop = new AbortController()) {
+    const { installation } = pair;
+    const commands = { ...installation.commands, store: { ...installation.store, append } };
+    await commands.catchUp('flows');
+    const known = await loadFlow(commands, 'acc_default', id);
+    await runFlow({ ...installation, commands }, known, stop.signal);
+  }
+  async function dieAfterOnePage(id: string): Promise<void> {
+    const dying = new AbortController();
+    const append: EventStore['append'] = async (stream, expected, events) => {
+      const result = await pair.installation.store.append(stream, expected, events);
+      if (events[0]?.type === 'batch.listed') dying.abort();
+      return result;
+    };
+    await look(id, append, dying);
+  }
+  async function pagesOfRun(id: string): Promise<BatchListed[]> {
+    const [run] = await flows.runs(id);
+    return (await pair.installation.store.read(streamName('batch', run?.batch_id as string)))
+      .filter(({ type }) => type === 'batch.listed')
+      .map(({ data }) => data as BatchListed);
+  }
+  /** Writes files that fill more than a page. */
+  function writeFiles(folder: string, count: number): void {
+    mkdirSync(join(pair.alpha.root, folder));
+    for (let i = 0; i < count; i++)
+      writeFileSync(join(pair.alpha.root, folder, `${i} ${'ä#%'.repeat(20)}.csv`), '');
+  }
 
   test(
     'while it is listed, created, moved and deletes its sources takes each file once',
@@ -131,47 +162,45 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
   );
 
   test('takes each file once if another process continues it before its first page', async () => {
-    const { installation, alpha } = pair;
+    const { store } = pair.installation;
     const count = 100;
-    mkdirSync(join(alpha.root, 'frozen'));
-    for (let i = 0; i < count; i++)
-      // They fill more than a page.
-      writeFileSync(join(alpha.root, 'frozen', `${i} ${'ä#%'.repeat(20)}.csv`), '');
+    writeFiles('frozen', count);
     const id = await flows.create('frozen', { enabled: false });
-
-    /** Looks at the flow as a process does whose appends to batches go through `append`. */
-    async function look(append: EventStore['append'], stop = new AbortController()) {
-      const { store } = installation;
-      const commands = { ...installation.commands, store: { ...store, append } };
-      await commands.catchUp('flows');
-      const known = await loadFlow(commands, 'acc_default', id);
-      await runFlow({ ...installation, commands }, known, stop.signal);
-    }
-    async function dieAfterOnePage(): Promise<void> {
-      const dying = new AbortController();
-      await look(async (stream, expected, events) => {
-        const result = await installation.store.append(stream, expected, events);
-        if (events[0]?.type === 'batch.listed') dying.abort();
-        return result;
-      }, dying);
-    }
     let isFrozen = true;
-    await look(async (stream, expected, events) => {
+    await look(id, async (stream, expected, events) => {
       if (isFrozen && events[0]?.type === 'batch.created') {
         isFrozen = false;
-        await dieAfterOnePage();
+        await dieAfterOnePage(id);
       }
-      return installation.store.append(stream, expected, events);
+      return store.append(stream, expected, events);
     });
-    await look(installation.store.append);
+    await look(id, store.append);
 
-    const [run] = await flows.runs(id);
-    const pages = (await installation.store.read(streamName('batch', run?.batch_id as string)))
-      .filter(({ type }) => type === 'batch.listed')
-      .map(({ data }) => data as BatchListed);
+    const pages = await pagesOfRun(id);
     expect(pages.length).toBeGreaterThan(1);
     const sources = pages.flatMap(({ items }) => items.map(({ source_uri }) => source_uri));
     expect(sources).toHaveLength(count);
     expect(new Set(sources).size).toBe(count);
+  });
+
+  test('continues with the settings with which the run began', async () => {
+    const { commands, store } = pair.installation;
+    for (const folder of ['before', 'after']) writeFiles(folder, 100);
+    const id = await flows.create('before', { enabled: false });
+    await dieAfterOnePage(id);
+    const source = { uri: 'sftp://alpha/after/', pattern: '*', exclude: [], recursive: false };
+    const changes = { source, destination_uri: 'sftp://beta/changed/' };
+    await updateFlow(commands, 'acc_default', id, changes, CAUSE);
+    await look(id, store.append);
+
+    const pages = await pagesOfRun(id);
+    expect(pages.length).toBeGreaterThan(1);
+    const items = pages.flatMap((page) => page.items);
+    expect(items).toHaveLength(100);
+    for (const item of items)
+      expect(item).toMatchObject({
+        source_uri: expect.stringMatching(/^sftp:\/\/alpha\/before\//),
+        destination_uri: expect.stringMatching(/^sftp:\/\/beta\/before\//),
+      });
   });
 });

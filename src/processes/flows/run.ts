@@ -1,6 +1,12 @@
 import type { Logger } from 'pino';
 import type { KnownBatch } from '../../commands/batches.ts';
-import { changeFlow, createBatchOfRun, type KnownFlow, newRun } from '../../commands/flows.ts';
+import {
+  changeFlow,
+  createBatchOfRun,
+  flowAtStart,
+  type KnownFlow,
+  newRun,
+} from '../../commands/flows.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { MAX_FILES } from '../../domain/batches/batch.ts';
 import type {
@@ -145,7 +151,10 @@ async function takeFiles(
   }
 }
 
-/** Continues the listing of an open run, after the files that its batch has. */
+/**
+ * Continues the listing of an open run, after the files that its batch has. The settings are those
+ * with which it began: its batch says nothing about the files of another folder.
+ */
 async function continueRun(
   { commands }: RunDeps,
   flow: KnownFlow,
@@ -153,7 +162,7 @@ async function continueRun(
   listing: Listing,
   stop: AbortSignal,
 ): Promise<KnownFlow | null> {
-  const { state } = flow;
+  const state = await flowAtStart(commands, flow.state.flow_id, run.run_id);
   const cause = causeOf(state, run.run_id);
   const batch = await createBatchOfRun(commands, state, run, cause, false);
   // The files of its pages must count as taken.
