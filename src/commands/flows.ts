@@ -96,10 +96,13 @@ export async function updateFlow(
   cause: Cause,
 ): Promise<Handled<Flow>> {
   const known = await loadFlow(deps, accountId, flowId);
-  await checkPlaces(deps, accountId, { ...known.state, ...changes });
+  const settings = changes as Partial<FlowSettings>;
   const now = new Date().toISOString();
-  const command = { type: 'update', changes: changes as Partial<FlowSettings>, now } as const;
-  return changeFlow(deps, flowId, command, cause, { known });
+  const command = { type: 'update', changes: settings, now } as const;
+  const check = async (state: FlowState) => {
+    if (state.status !== 'none') await checkPlaces(deps, accountId, { ...state, ...settings });
+  };
+  return changeFlow(deps, flowId, command, cause, { known, check });
 }
 
 /**

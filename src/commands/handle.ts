@@ -63,6 +63,11 @@ export interface HandleOptions<State> {
    * 13.1.1): the client may not know that its first request was carried out.
    */
   onlyAt?: readonly number[] | undefined;
+  /**
+   * Throws if the command must not apply to a state, for what a decider cannot check. Runs on the
+   * state of each try: another writer may have changed it.
+   */
+  check?: (state: State) => Promise<void>;
 }
 
 /**
@@ -98,6 +103,7 @@ export async function handle<State, Command, E extends Event>(
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
     if (decided === null) continue;
+    await options.check?.(before.state);
     if (decided.length === 0) return { ...before, events: [] };
     requireRevision(stream, before.revision, onlyAt);
     const state = decided.reduce(decider.evolve, before.state);

@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { changeFlow, requestRun, switchFlow } from '../../src/commands/flows.ts';
+import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { CommandDeps } from '../../src/commands/deps.ts';
+import {
+  changeFlow,
+  loadFlow,
+  requestRun,
+  switchFlow,
+  updateFlow,
+} from '../../src/commands/flows.ts';
+import type { FlowChanges } from '../../src/contract/flows/requests.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { flowsOf } from '../support/service/flows.ts';
@@ -42,6 +51,37 @@ describeWithPostgres('the commands of a flow', () => {
     const again = await requestRun(commands, 'acc_default', flowId, newId('run'), CAUSE);
     expect(again.runId).toBe(runId);
     expect(typesOf(again)).toEqual([]);
+  });
+
+  it('reject a change that makes a loop with a change at the same time', async () => {
+    const { commands, store } = installation;
+    const flowId = await flowsOf({ installation }).create('a');
+    const update = (changes: FlowChanges, deps: CommandDeps = commands) =>
+      updateFlow(deps, 'acc_default', flowId, changes, CAUSE);
+    /** Changes the flow after another request has changed what this one has read. */
+    const updateAfter = (other: FlowChanges, changes: FlowChanges) => {
+      let isFirst = true;
+      const append: EventStore['append'] = async (...given) => {
+        if (isFirst) {
+          isFirst = false;
+          await update(other);
+        }
+        return store.append(...given);
+      };
+      return update(changes, { ...commands, store: { ...store, append } });
+    };
+    const source = { uri: 'sftp://alpha/c/', pattern: '*', exclude: [], recursive: true };
+    await updateAfter({ name: 'other' }, { metadata: { order: '4711' } });
+    await expect(
+      updateAfter({ source }, { destination_uri: 'sftp://alpha/c/' }),
+    ).rejects.toMatchObject({ code: 'validation_failed' });
+    const { state } = await loadFlow(commands, 'acc_default', flowId);
+    expect(state).toMatchObject({
+      name: 'other',
+      metadata: { order: '4711' },
+      source,
+      destination_uri: 'sftp://beta/a/',
+    });
   });
 
   it('ask for a run once, although it has ended and another one is requested', async () => {
