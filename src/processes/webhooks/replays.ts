@@ -31,6 +31,11 @@ const LOOK_MS = 5_000;
 const SEARCH_LIMIT_MS = 10_000;
 /** An event has the time of its decision. Its append may be repeated for a while after that. */
 const SLACK_MS = 3_600_000;
+/**
+ * How many events in a row are later than that when the search for an event ends. Fewer may be of a
+ * machine whose clock is ahead.
+ */
+const LATER_IN_A_ROW = 1_000;
 
 /**
  * Schedules a replay: sends a webhook, in the background, all events that it subscribes to, from a
@@ -66,6 +71,7 @@ async function positionBeforeEvent(
   const past = new Date(time + SLACK_MS).toISOString();
   const signal = AbortSignal.any([left, AbortSignal.timeout(SEARCH_LIMIT_MS)]);
   let before = await positionBefore(sql, time - SLACK_MS);
+  let later = 0;
   for await (const { events, position, caughtUp } of store.subscribe({
     from: before || null,
     signal,
@@ -77,7 +83,9 @@ async function positionBeforeEvent(
       if (!(await findWebhook({ sql, store }, account, webhookId))) throw unknown;
       return events[found - 1]?.position ?? before;
     }
-    if (caughtUp || events.some(({ metadata }) => metadata.occurred_at > past)) throw unknown;
+    const areLater = events.every(({ metadata }) => metadata.occurred_at > past);
+    later = areLater ? later + events.length : 0;
+    if (caughtUp || later >= LATER_IN_A_ROW) throw unknown;
     before = position;
   }
   throw fieldError(

@@ -353,6 +353,27 @@ describeWithPostgres('deliveries', () => {
       ).rejects.toMatchObject({ code: 'not_found' });
     });
 
+    it('from an event find it behind one of a machine whose clock is ahead', async () => {
+      const ahead = new Date(Date.now() + 2 * HOUR);
+      const { transferId } = await appendTransfer(installation.store, []);
+      const data = { cancelled_at: ahead.toISOString() };
+      await appendEvents(
+        installation.store,
+        `transfer-${transferId}`,
+        [{ type: 'transfer.cancelled', data }],
+        'acc_default',
+        ahead,
+      );
+      const { webhookId, ids } = await history(1);
+      const store: EventStore = {
+        ...installation.store,
+        subscribe: (options) => installation.store.subscribe({ ...options, batchSize: 1 }),
+      };
+      await replay({ ...installation, store }, webhookId, { eventId: ids[0] as string });
+      startReplays();
+      expect(await done(webhookId)).toEqual(ids);
+    });
+
     it('that existed are sent again unchanged, and pending ones stay pending', async () => {
       const { webhookId, ids } = await history(2);
       startReplays();
