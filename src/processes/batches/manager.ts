@@ -33,14 +33,14 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { inOneProcess } from '../in-one-process.ts';
-import { actionFor, create } from './actions.ts';
+import { type Action, actionFor, create } from './actions.ts';
 
 /** Time between two looks, while there is news. */
 const LOOK_MS = 500;
 /** How long without news. A notification may be lost, and some batches only wait for a while. */
 const QUIET_MS = 5_000;
 const SET_ASIDE_MS = 5_000;
-/** Batches that are created at a time, without those that wait for room. */
+/** Batches that are created at a time, without those that wait for room, or are cancelled. */
 const CREATED_AT_ONCE = 10;
 /** How many of them may be of one account. A large folder takes its place for hours. */
 const CREATED_OF_ACCOUNT = 8;
@@ -70,7 +70,7 @@ export async function runBatches(deps: BatchManagerDeps, signal: AbortSignal): P
       while (!stop.aborted) {
         const batches = await openBatches(deps.sql);
         open = batches.length;
-        for (const batch of batches) takeUp(deps, batch, running, wakeUp.wake, stop);
+        takeUp(deps, batches, running, wakeUp.wake, stop);
         await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
         await wakeUp.wait(QUIET_MS - LOOK_MS);
       }
@@ -99,21 +99,42 @@ interface Work {
   done: Promise<void>;
 }
 
-/** Starts the work that a batch needs now, unless it is under way. */
+/** Starts the work that each batch needs now, unless it is under way. */
 function takeUp(
   deps: BatchManagerDeps,
+  batches: CountedBatch[],
+  running: Running,
+  onChange: () => void,
+  stopping: AbortSignal,
+): void {
+  const waiting: CountedBatch[] = [];
+  for (const batch of batches) {
+    const { batch_id, status } = batch;
+    const current = running.get(batch_id);
+    // The rest is created as cancelled transfers, by the next action.
+    if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
+    const action = current ? null : actionFor(batch);
+    if (action === null) continue;
+    if (status === 'creating') waiting.push(batch);
+    else start(deps, batch, action, running, onChange, stopping);
+  }
+  for (;;) {
+    const next = nextCreated(waiting, running);
+    if (next === null) return;
+    waiting.splice(waiting.indexOf(next), 1);
+    start(deps, next, create, running, onChange, stopping);
+  }
+}
+
+function start(
+  deps: BatchManagerDeps,
   batch: CountedBatch,
+  action: Action,
   running: Running,
   onChange: () => void,
   stopping: AbortSignal,
 ): void {
   const { batch_id, status, account_id: accountId } = batch;
-  const action = actionFor(batch);
-  const current = running.get(batch_id);
-  // The rest is created as cancelled transfers, by the next action.
-  if (status === 'cancelled' && current?.status === 'creating') current.end.abort();
-  if (action === null || current) return;
-  if (action === create && !hasPlace(running, accountId)) return;
   const end = new AbortController();
   const stop = AbortSignal.any([stopping, end.signal]);
   const work: Work = { status, accountId, waits: false, end, done: Promise.resolve() };
@@ -138,10 +159,17 @@ function takeUp(
     });
 }
 
-/** Returns true if an account may begin another batch. One that waits for room delays no other. */
-function hasPlace(running: Running, accountId: string): boolean {
-  const all = [...running.values()];
-  const own = all.filter((work) => work.accountId === accountId);
-  const busy = all.filter(({ waits }) => !waits);
-  return own.length < CREATED_OF_ACCOUNT && busy.length < CREATED_AT_ONCE;
+/**
+ * Returns the batch that is created next; null if no place is free for any. It is the oldest one of
+ * the accounts that have the fewest places. A batch that waits for room delays no other account.
+ */
+function nextCreated(waiting: CountedBatch[], running: Running): CountedBatch | null {
+  const created = [...running.values()].filter(({ status }) => status === 'creating');
+  if (created.filter(({ waits }) => !waits).length >= CREATED_AT_ONCE) return null;
+  const places = ({ account_id }: CountedBatch) =>
+    created.filter(({ accountId }) => accountId === account_id).length;
+  const [first] = waiting
+    .filter((batch) => places(batch) < CREATED_OF_ACCOUNT)
+    .sort((a, b) => places(a) - places(b));
+  return first ?? null;
 }

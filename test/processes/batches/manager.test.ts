@@ -164,7 +164,7 @@ describeWithPostgres('the process manager of batches', () => {
     expect(items.map((item) => 'retry_of' in item && item.retry_of)).toEqual(failed);
   });
 
-  test('an account without room holds up no other', async () => {
+  test('an account without room holds up no other, and no cancelled batch', async () => {
     const { commands } = installation;
     const { batchId } = await create(commands, ['failed', 'open'], 'acc_full');
     await fail(transferIdOf(batchId, 0));
@@ -172,12 +172,53 @@ describeWithPostgres('the process manager of batches', () => {
     for (let batch = 0; batch < 8; batch++)
       await createRetryBatch(commands, 'acc_full', batchId, CAUSE, reserveBatch());
     const other = await createInterrupted('acc_other');
+    const cancelled = await createInterrupted('acc_full');
+    await changeBatch(
+      commands,
+      cancelled.batchId,
+      { type: 'cancel', now: new Date().toISOString() },
+      CAUSE,
+    );
     await commands.catchUp('transfers');
     await commands.catchUp('batches');
 
     const stopping = new AbortController();
     const deps = { ...installation, commands: { ...commands, maxOpenTransfers: 1 } };
     const running = runBatches(deps, stopping.signal);
+    await until(
+      'the batch of the other account is open',
+      async () => (await eventsOf(other)).some(({ type }) => type === 'batch.opened'),
+      20,
+    );
+    const transfer = streamName('transfer', transferIdOf(cancelled.batchId, 0));
+    await until(
+      'the transfer of the cancelled batch is cancelled',
+      async () => (await installation.store.read(transfer)).at(-1)?.type === 'transfer.cancelled',
+      20,
+    );
+    stopping.abort();
+    await running;
+  });
+
+  test('two accounts with many batches hold up no other', async () => {
+    const { commands, store } = installation;
+    const many = ['acc_many', 'acc_more'];
+    for (const account of many)
+      for (let batch = 0; batch < 8; batch++) await createInterrupted(account);
+    const other = await createInterrupted('acc_late');
+    await commands.catchUp('transfers');
+    await commands.catchUp('batches');
+
+    const stopping = new AbortController();
+    const stopped = new Promise((resolve) => stopping.signal.addEventListener('abort', resolve));
+    // Their transfers take as long as the test.
+    const append: EventStore['append'] = async (stream, expected, events) => {
+      const account = events[0]?.metadata.account_id ?? '';
+      if (stream.startsWith('transfer-') && many.includes(account)) await stopped;
+      return store.append(stream, expected, events);
+    };
+    const slow = { ...commands, store: { ...store, append }, maxOpenTransfers: 1 };
+    const running = runBatches({ ...installation, commands: slow }, stopping.signal);
     await until(
       'the batch of the other account is open',
       async () => (await eventsOf(other)).some(({ type }) => type === 'batch.opened'),
