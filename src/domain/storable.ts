@@ -1,7 +1,7 @@
 /*
- * Text that others send, such as a server's error or the name of a file. Postgres stores no NUL in a
- * `text` or `jsonb`, and JSON in the form of RFC 8785 has no half characters. A read model that meets
- * one in an event would stop there for good.
+ * Text that others send, such as a server's error or the name of a file. Postgres stores no NUL in
+ * a `text` or `jsonb`, and JSON in the form of RFC 8785 has no half characters. A read model that
+ * meets one in an event would stop there for good.
  */
 
 /** Returns the text with U+FFFD in place of each NUL and each unpaired surrogate. */

@@ -293,7 +293,8 @@ export interface FileEndpoint {
    * Removes everything unfinished that any claim of a transfer left at its destination: parts,
    * uploads, blocks. Never changes a file under the destination's own name. If no file has that
    * name, an older file that an interrupted commit had set aside gets it back, unless the transfer
-   * has completed. To be called when the transfer has ended. Throws FileError if something is left, to be called again later.
+   * has completed. To be called when the transfer has ended. Throws FileError if something is left,
+   * to be called again later.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;
   /**
