@@ -104,12 +104,21 @@ export function createHttp(options: ConnectionOptions): Http {
       outgoing.on('error', reject);
       let endWatch = () => {};
       outgoing.on('socket', (socket) => {
-        endWatch = watchForSlowness(
+        const endSlowWatch = watchForSlowness(
           socket,
           timeouts.slowMs,
           () => stall(tooSlowText(timeouts.slowMs)),
           () => waitsForContent(outgoing),
         );
+        // The request itself would report only the first silence of its socket.
+        const silent = () => {
+          if (incoming || !waitsForSource(outgoing)) stall(silentText(timeouts.stallMs));
+        };
+        socket.on('timeout', silent);
+        endWatch = () => {
+          endSlowWatch();
+          socket.off('timeout', silent);
+        };
       });
       outgoing.on('close', () => {
         endWatch();
@@ -117,7 +126,6 @@ export function createHttp(options: ConnectionOptions): Http {
         release();
       });
       const stall = (how: string) => fail(stalledError(host, how));
-      outgoing.on('timeout', () => stall(silentText(timeouts.stallMs)));
       outgoing.on('response', (answer) => {
         incoming = answer;
         // The server has refused the request, and the buffer of its body may get a new owner.
@@ -177,6 +185,11 @@ export function createHttp(options: ConnectionOptions): Http {
  */
 function waitsForContent(outgoing: ClientRequest): boolean {
   return outgoing.writableFinished ? outgoing.method === 'GET' : outgoing.writableLength > 0;
+}
+
+/** Returns whether a request has sent all content that it has got, and will get more. */
+function waitsForSource(outgoing: ClientRequest): boolean {
+  return !outgoing.writableEnded && outgoing.writableLength === 0;
 }
 
 function write(outgoing: ClientRequest, body: unknown, sent: SentBytes | undefined): void {

@@ -3,7 +3,10 @@ import { SLOW_MS } from '../slow-connection.ts';
 export interface HttpTimeouts {
   /** Limit until a connection is open, TLS included. */
   connectMs: number;
-  /** Limit without a byte in either direction during a request. */
+  /**
+   * Limit without a byte in either direction during a request. The time in which the request waits
+   * for content to send does not count.
+   */
   stallMs: number;
   /** Limit for a server with which hardly a byte moves while it sends or takes content. */
   slowMs: number;

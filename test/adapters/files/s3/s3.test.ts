@@ -832,6 +832,23 @@ describe('parts larger than a chunk', () => {
     expect(content.equals(await get('streamed-on'))).toBe(true);
   });
 
+  test('wait longer for their source than for a server that takes no more', async () => {
+    const { proxy, over } = await proxied({ partLimits: limits, timeouts: { stallMs: 300 } });
+    const given = options(BIG);
+    const file = await over.openDestination('slow-chunks', given);
+    const write = (at: number) => file.write(at, content.subarray(at, at + 2 * MiB));
+    for (const at of [0, 2 * MiB, 4 * MiB, 6 * MiB]) {
+      await write(at);
+      await sleep(700);
+    }
+    proxy.stall(true);
+    const rest = write(8 * MiB).then(() => write(10 * MiB));
+    await expect(rest).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
+    await file.close();
+    proxy.stall(false);
+    await over.removeLeftovers('slow-chunks', { ...given, resume: null });
+  });
+
   test('fail if the connection breaks while the source is slow', async () => {
     const { proxy, over } = await proxied({ partLimits: limits });
     const given = options(BIG);
