@@ -260,7 +260,8 @@ describeWithPostgres('the tree over the log', () => {
     const { sql } = database;
     const save = await proofProjection.prepare!(sql, schema, events.slice(10));
     await sql`
-      update ${sql(schema)}.proof_tiles set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3))`;
+      update ${sql(schema)}.proof_tiles
+         set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3))`;
     await expect(sql.begin((tx) => save(tx))).rejects.toThrow(CheckpointMoved);
   });
 
