@@ -25,6 +25,11 @@ const SKIPPED_IN_PAGE = 32 * 1024;
 const ACTOR = 'system:flows';
 /** How long a `new_only` flow waits that cannot list its folder. Each wait is twice as long. */
 const SKIP_AGAIN_MS = { first: 5_000, longest: 300_000 };
+/**
+ * How long a listing that is not whole keeps files that it did not see. Longer than a file may have
+ * to rest: one that is then listed again is not taken too early, but waits again.
+ */
+const UNSEEN_MS = 2 * 24 * 3_600_000;
 
 export interface RunDeps extends ExamineDeps {
   logger: Logger;
@@ -108,8 +113,10 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
         waiting,
         look_again_at: Number.isFinite(again) ? new Date(again).toISOString() : null,
       });
-      if (whole && !isFull && error === null)
-        await forgetUnseen(sql, flow_id, Date.now() - began.getTime());
+      // A part of the folder may fail for good, so a listing that is not whole also removes rows.
+      const isWhole = whole && !isFull && error === null;
+      const unseenMs = Date.now() - began.getTime() + (isWhole ? 0 : UNSEEN_MS);
+      await forgetUnseen(sql, flow_id, unseenMs);
     },
   };
 }

@@ -56,11 +56,11 @@ export async function sightFiles(
   return new Map(rows.map(({ file_key, age: ms }) => [file_key, ms]));
 }
 
-/** Removes the sightings of a flow that a whole listing did not repeat. */
-export async function forgetUnseen(sql: Sql, flowId: string, listingMs: number): Promise<void> {
+/** Removes the sightings of a flow that no listing has repeated for `unseenMs`. */
+export async function forgetUnseen(sql: Sql, flowId: string, unseenMs: number): Promise<void> {
   await sql`
     delete from work.flow_sightings
-     where flow_id = ${flowId} and seen_at < now() - ${listingMs} * interval '1 millisecond'`;
+     where flow_id = ${flowId} and seen_at < now() - ${unseenMs} * interval '1 millisecond'`;
 }
 
 /** Lets the first run of a flow come at once. */
