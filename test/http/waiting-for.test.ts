@@ -264,6 +264,48 @@ describeWithPostgres('waiting_for', () => {
     expect(await claimSmall(9)).toEqual([]);
   });
 
+  test('endpoint_full: its last free place is kept for a transfer that waits for two', async () => {
+    await configure({ max_connections: 1 });
+    await configureEndpoint(api.installation, {
+      name: `${name}-2`,
+      protocol: 'sftp',
+      host: 'files.example.com',
+      username: 'other',
+      password: 'secret-1',
+      max_connections: 1,
+    });
+    await api.installation.commands.catchUp('catalog');
+    await movers(5);
+    const between = async (from: string, to: string) => {
+      const json = { source_uri: `${from}/a`, destination_uri: `${to}/b` };
+      const { status, body } = await api.ask('POST', '/v1/transfers', { json });
+      expect(status, JSON.stringify(body)).toBe(201);
+      await dispatch();
+      return body.id as string;
+    };
+    await between('s3://archive', `sftp://${name}-2`);
+    expect(await claim()).toHaveLength(1);
+    const starved = await between(`sftp://${name}`, `sftp://${name}-2`);
+    const behind = await create();
+    expect(await waitOf(behind)).toMatchObject({ reason: 'starting' });
+    await api.installation.sql`
+      update work.transfer_jobs
+         set rank = rank - interval '11 minutes', due_at = due_at - interval '11 minutes'
+       where transfer_id = ${starved}`;
+    expect(await waitOf(behind)).toEqual({
+      reason: 'endpoint_full',
+      message: `The endpoint ${name} keeps its last free place for a transfer that has waited longer.`,
+      until: null,
+      endpoint_id: endpointId,
+      in_use: 0,
+      limit: 1,
+    });
+    expect(await waitOf(starved)).toMatchObject({
+      message: `The endpoint ${name}-2 is full: 1 of 1 places are taken.`,
+    });
+    expect(await claim()).toEqual([]);
+  });
+
   test('a full endpoint takes no place of another from the transfers behind', async () => {
     await configureEndpoint(api.installation, {
       name: `${name}-2`,

@@ -19,6 +19,8 @@ interface EndpointFacts {
   paused: boolean;
   in_use: number | null;
   limit: number | null;
+  /** True if its last free place is kept for another transfer. */
+  kept: boolean;
   held_until: string | null;
 }
 
@@ -107,7 +109,9 @@ function atEndpoints({ endpoints, due, due_at }: WaitFacts): WaitingFor | null {
       { endpoint_id: held.id, until: new Date(held.held_until).toISOString() },
     );
   const full = endpoints.find(({ in_use, limit }) => limit !== null && (in_use ?? 0) >= limit);
-  return full ? endpointFull(full) : null;
+  if (full) return endpointFull(full);
+  const kept = endpoints.find((endpoint) => endpoint.kept);
+  return kept ? placeKept(kept) : null;
 }
 
 function endpointFull(endpoint: EndpointFacts): WaitingFor {
@@ -117,6 +121,15 @@ function endpointFull(endpoint: EndpointFacts): WaitingFor {
     'endpoint_full',
     `${named(endpoint)} is full: ${in_use} of ${limit} places are taken.`,
     { endpoint_id: id, in_use, limit },
+  );
+}
+
+function placeKept(endpoint: EndpointFacts): WaitingFor {
+  const { id, in_use, limit } = endpoint;
+  return reason(
+    'endpoint_full',
+    `${named(endpoint)} keeps its last free place for a transfer that has waited longer.`,
+    id === null ? {} : { endpoint_id: id, in_use, limit },
   );
 }
 

@@ -8,7 +8,7 @@ import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { AHEAD_COUNTED_TO, explainWait, type WaitFacts } from './explain-wait.ts';
 import { acceptedPlaces } from './fewer-places.ts';
 import { jobs } from './job-table/jobs.ts';
-import { dueTransfers, LEASE_SECONDS } from './job-table/leases.ts';
+import { dueTransfers, LEASE_SECONDS, starvedTransfers } from './job-table/leases.ts';
 import { moverSlots } from './live-movers.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
@@ -72,6 +72,18 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
       select coalesce(array_agg(endpoint_id), '{}') as ids
         from places where paused or in_use >= places
     ),
+    -- Transfers for which a claim keeps the last free place of an endpoint.
+    starved as materialized (
+      select s.* from (
+        select jsonb_object_agg(endpoint_id, places - in_use) as room,
+               coalesce(array_agg(endpoint_id) filter (where paused), '{}') as unusable
+          from places
+        having exists (
+          select from asked join places
+                   on endpoint_id in (source_endpoint_id, destination_endpoint_id)
+           where not claimed and due and places - in_use = 1)) n
+       cross join lateral (${starvedTransfers(sql, sql`n.room`, sql`n.unusable`)}) s
+    ),
     slots as (
       select coalesce(sum(slots), 0) as total,
              (select count(*) from claims join movers on process_id = claimed_by) as taken
@@ -119,7 +131,11 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
                  'id', case when may_use then u.id end,
                  'name', case when may_use then e.name end,
                  'paused', coalesce(p.paused, false), 'in_use', p.in_use,
-                 'limit', p.places, 'held_until', h.until) order by u.side), '[]')
+                 'limit', p.places,
+                 'kept', coalesce(p.places - p.in_use = 1, false) and exists (
+                   select from starved s
+                    where u.id = any(s.scarce) and s.transfer_id <> a.transfer_id),
+                 'held_until', h.until) order by u.side), '[]')
                  as endpoints
           from unnest(array[a.source_endpoint_id, a.destination_endpoint_id])
                  with ordinality u(id, side)

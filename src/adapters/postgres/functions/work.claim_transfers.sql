@@ -1,12 +1,14 @@
--- version: 6
+-- version: 7
 -- Claims due transfers, one for each claim id at most. A transfer is claimed only while its
 -- endpoints are not paused and have places. An endpoint has a place for each of its connections, and
 -- `sharing` places for each while all that moves there is small; `sharing` is by protocol, and 1
 -- where it names none. It has none for a process that leaves it to others, and no more than
 -- `work.accepted_places` says. An endpoint that the catalog lacks has none: the catalog may not be
 -- filled yet, and the endpoint may be paused. The account with the fewest moving transfers goes
--- first; within an account the rank decides. The rows come in that order. Claims of several processes
--- run one after the other, so two of them cannot both take the last place of an endpoint.
+-- first; within an account the rank decides. The rows come in that order. The places that
+-- `work.starved_transfers` needs are kept for its transfers, which keep their turn. Claims of
+-- several processes run one after the other, so two of them cannot both take the last place of an
+-- endpoint.
 create or replace function work.claim_transfers(
   process text, claim_ids text[], lease interval, sharing jsonb, small_bytes bigint,
   left_to_others text[] default '{}'
@@ -19,6 +21,12 @@ language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
   -- places that each endpoint has left; null for no limit
   room jsonb;
+  -- endpoints that have no place for this process, whatever moves there
+  unusable text[];
+  -- read once: that costs more than the first transfers of each
+  routes jsonb;
+  -- starved transfers that have all their places: `room` is without these
+  kept text[] := '{}';
   saturated text[];
   saturated_before text[];
   chosen text[] := '{}';
@@ -40,9 +48,27 @@ begin
                 else least(work.accepted_places(f.places, f.until),
                      e.max_connections * case when coalesce(used.small, true)
                        then coalesce((sharing ->> (e.state #>> '{settings,protocol}'))::integer, 1)
-                       else 1 end) - coalesce(used.claims, 0) end), '{}')
-    into room from read.endpoints e left join used using (endpoint_id)
+                       else 1 end) - coalesce(used.claims, 0) end), '{}'),
+         coalesce(array_agg(e.endpoint_id)
+                    filter (where e.paused or e.endpoint_id = any(left_to_others)), '{}')
+    into room, unusable from read.endpoints e left join used using (endpoint_id)
          left join work.fewer_places f on f.endpoint_id = e.endpoint_id;
+
+  routes := work.claimable_routes();
+  -- Only the last free places of an endpoint need to be kept.
+  if exists (select from jsonb_each_text(room)
+              where value::integer between 1 and cardinality(claim_ids)) then
+    with starved as materialized (
+      select * from work.starved_transfers(
+        routes, room, unusable, cardinality(claim_ids))
+    )
+    select coalesce((select array_agg(transfer_id) from starved where fits), '{}'),
+           room || coalesce((
+             select jsonb_object_agg(endpoint_id, (room ->> endpoint_id)::integer - 1)
+               from (select distinct unnest(scarce) as endpoint_id from starved) s
+              where (room ->> endpoint_id)::integer > 0), '{}')
+      into kept, room;
+  end if;
 
   loop
     saturated := array(
@@ -57,7 +83,13 @@ begin
     due as (
       select d.*, row_number() over (partition by d.account_id order by d.rank)
                   + coalesce(m.transfers, 0) as turn
-        from work.due_transfers(saturated, cardinality(claim_ids) - cardinality(chosen), chosen) d
+        from (select * from work.due_transfers(
+                saturated, cardinality(claim_ids) - cardinality(chosen), chosen || kept, routes)
+              union all
+              select transfer_id, account_id, source_endpoint_id, destination_endpoint_id, rank,
+                     due_at
+                from work.transfer_jobs
+               where transfer_id = any(kept) and transfer_id <> all(chosen)) d
         left join moving m using (account_id)
     ),
     candidates as (
@@ -69,7 +101,7 @@ begin
       select distinct transfer_id, place, endpoint_id
         from candidates,
              unnest(array[source_endpoint_id, destination_endpoint_id]) u(endpoint_id)
-       where endpoint_id is not null
+       where endpoint_id is not null and transfer_id <> all(kept)
     ),
     -- A transfer counts at its endpoints even if another endpoint has no place for it. So this may
     -- leave places, for the next round, but never takes too many. The first one always fits.
@@ -81,6 +113,8 @@ begin
                                         <= (room ->> endpoint_id)::integer, true) end as fits
                 from uses) counted
        group by transfer_id, place having bool_and(fits)
+      union all
+      select transfer_id, place from candidates where transfer_id = any(kept)
     ),
     left_over as (
       select endpoint_id,

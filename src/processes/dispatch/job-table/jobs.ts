@@ -1,7 +1,8 @@
 /*
  * This folder owns `work.transfer_jobs`: every statement that reads or writes jobs is here, or in
- * the SQL function `work.claim_transfers`, which is called only from here. This file has the jobs
- * as the log says them, leases.ts the claims of movers, figures.ts counts and progress.
+ * the SQL function `work.claim_transfers` and those that it uses, which are called only from here.
+ * This file has the jobs as the log says them, leases.ts the claims of movers, figures.ts counts
+ * and progress.
  *
  * One lock order holds: a statement that writes several jobs locks them by transfer id first.
  */

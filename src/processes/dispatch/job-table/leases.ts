@@ -141,3 +141,12 @@ export async function freeJob(
 export function dueTransfers(sql: Queryable, closed: Fragment, atMost: number) {
   return sql`select * from work.due_transfers(${closed}, ${atMost}, '{}')`;
 }
+
+/**
+ * Selects the transfers for which a claim of one transfer keeps places. `room` is an expression: an
+ * object with the free places by endpoint. `unusable` is another: endpoints that cannot be used.
+ */
+export function starvedTransfers(sql: Queryable, room: Fragment, unusable: Fragment) {
+  return sql`
+    select * from work.starved_transfers(work.claimable_routes(), ${room}, ${unusable}, 1)`;
+}
