@@ -19,8 +19,8 @@ declare module 'fastify' {
 
 /**
  * Admits each request before its handler: finds its client, counts it, rejects malformed and
- * unrouted ones, and waits for what it is about to read. After a slow body, it looks up again whether
- * the client still has access. Call it before the routes are registered.
+ * unrouted ones, and waits for what it is about to read. After a slow body, it looks up again
+ * whether the client still has access. Call it before the routes are registered.
  */
 export function admitRequests(
   app: FastifyInstance,
