@@ -9,17 +9,22 @@ export function storable(value: string): string {
   return value.toWellFormed().replaceAll('\0', '\ufffd');
 }
 
-/** Returns JSON data whose strings and keys are `storable`: the data themselves if they are. */
-export function storableData<Value>(data: Value): Value {
-  return isStorable(data) ? data : (replaced(data) as Value);
+/** Returns true for text that `storable` leaves as it is. */
+export function isStorable(value: string): boolean {
+  return value.isWellFormed() && !value.includes('\0');
 }
 
-function isStorable(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
+/** Returns JSON data whose strings and keys are `storable`: the data themselves if they are. */
+export function storableData<Value>(data: Value): Value {
+  return isStorableData(data) ? data : (replaced(data) as Value);
+}
+
+function isStorableData(value: unknown): boolean {
+  if (typeof value === 'string') return isStorable(value);
   if (typeof value !== 'object' || value === null) return true;
-  if (Array.isArray(value)) return value.every(isStorable);
+  if (Array.isArray(value)) return value.every(isStorableData);
   for (const key of Object.keys(value))
-    if (!isStorable(key) || !isStorable((value as Record<string, unknown>)[key])) return false;
+    if (!isStorable(key) || !isStorableData((value as Record<string, unknown>)[key])) return false;
   return true;
 }
 

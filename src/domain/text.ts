@@ -1,12 +1,10 @@
 import { z } from 'zod';
+import { isStorable } from './storable.ts';
 
 /** Text that can be stored and shown: it has no NUL and no unpaired surrogate. */
 export const text = z
   .string()
-  .refine(
-    (value) => !value.includes('\0') && value.isWellFormed(),
-    'must not contain a NUL character or an unpaired surrogate',
-  );
+  .refine(isStorable, 'must not contain a NUL character or an unpaired surrogate');
 
 /**
  * C0 and C1 control characters, and characters that reorder or hide text. The zero-width joiner and
