@@ -33,6 +33,7 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { inOneProcess } from '../in-one-process.ts';
+import { nextOfAccounts } from '../next-of-accounts.ts';
 import { type Action, actionFor, create } from './actions.ts';
 
 /** Time between two looks, while there is news. */
@@ -166,10 +167,6 @@ function start(
 function nextCreated(waiting: CountedBatch[], running: Running): CountedBatch | null {
   const created = [...running.values()].filter(({ status }) => status === 'creating');
   if (created.filter(({ waits }) => !waits).length >= CREATED_AT_ONCE) return null;
-  const places = ({ account_id }: CountedBatch) =>
-    created.filter(({ accountId }) => accountId === account_id).length;
-  const [first] = waiting
-    .filter((batch) => places(batch) < CREATED_OF_ACCOUNT)
-    .sort((a, b) => places(a) - places(b));
-  return first ?? null;
+  const oldestFirst = waiting.map((batch) => ({ batch, accountId: batch.account_id }));
+  return nextOfAccounts(oldestFirst, created, CREATED_OF_ACCOUNT)?.batch ?? null;
 }

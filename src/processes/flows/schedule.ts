@@ -1,6 +1,7 @@
 import type { Flow, OpenRun } from '../../domain/flows/flow.ts';
 import { nextRun } from '../../domain/flows/trigger.ts';
 import type { RunProgress } from '../../projections/flows/queries.ts';
+import { nextOfAccounts, type OfAccount } from '../next-of-accounts.ts';
 import type { Look } from './table.ts';
 
 /** Flows whose folders are listed at a time. */
@@ -52,8 +53,7 @@ export function delaying(flow: Flow, progress: Map<string, RunProgress>): OpenRu
 }
 
 /** A flow that waits for a place to be listed, or that has one. */
-export interface Turn {
-  accountId: string;
+export interface Turn extends OfAccount {
   /** Since when it waits, in epoch ms. A listing starts the wait for the next one. */
   since: number;
 }
@@ -67,10 +67,6 @@ export function nextTurn<Waiting extends Turn>(
   underWay: Turn[],
 ): Waiting | null {
   if (underWay.length >= LISTED_AT_ONCE) return null;
-  const listings = (turn: Turn) =>
-    underWay.filter(({ accountId }) => accountId === turn.accountId).length;
-  const [first] = waiting
-    .filter((turn) => listings(turn) < LISTED_OF_ACCOUNT)
-    .sort((a, b) => listings(a) - listings(b) || a.since - b.since);
-  return first ?? null;
+  const longestFirst = waiting.toSorted((a, b) => a.since - b.since);
+  return nextOfAccounts(longestFirst, underWay, LISTED_OF_ACCOUNT);
 }
