@@ -1,9 +1,13 @@
+import type { FastifyRequest } from 'fastify';
+import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { newApiKey } from '../../src/commands/api-key.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
 import type { SignInFailed } from '../../src/domain/access.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
+import { newId } from '../../src/domain/ids.ts';
+import { createAccessRecorder } from '../../src/http/access/recorder.ts';
 import { createChainVerifier } from '../../src/processes/verification/chain.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { type Ask, startApi, type TestApi } from '../support/http/api.ts';
@@ -27,6 +31,7 @@ describeOnEventStoreDb('the record of accesses', (start) => {
   afterAll(() => stop?.());
 });
 
+const SILENT = pino({ enabled: false });
 /** Each test comes from its own address. */
 const PROXIED = { trustedProxies: ['127.0.0.1'], accessGatherMs: 20 };
 
@@ -105,6 +110,25 @@ function accesses(start: () => Promise<TestApi>): void {
       await api.ask('GET', '/v1/events', { key, ...from(address) });
       expect(await accessesFrom(address)).toMatchObject([
         { metadata: { account_id: 'acc_other' } },
+      ]);
+    });
+
+    test('with U+FFFD in place of what no table can hold', async () => {
+      const { accessGatherMs } = PROXIED;
+      const recorder = createAccessRecorder({
+        ...api.installation,
+        logger: SILENT,
+        accessGatherMs,
+      });
+      const address = newAddress();
+      const request = {
+        ...{ id: newId('req'), method: 'GET', url: '/v1/audit?actor=a%00b&c%00=d' },
+        ...{ ip: address, client: { actor: 'key:key_1' } },
+      } as unknown as FastifyRequest;
+      await recorder.exported(request, 'audit_log', null);
+      await recorder.close();
+      expect(await accessesFrom(address)).toMatchObject([
+        { data: { parameters: { actor: 'a\ufffdb', 'c\ufffd': 'd' } } },
       ]);
     });
 
