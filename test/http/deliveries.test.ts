@@ -364,6 +364,27 @@ describeWithPostgres('deliveries over HTTP', () => {
       await untilStatus(id, 'delivered');
     });
 
+    test('are not shown to another client under the key of an administrator', async () => {
+      receiver.behave(503);
+      const id = await ping();
+      await untilStatus(id, 'failed');
+      receiver.behave(200);
+      const [{ key: admin }, { key: operator }] = [
+        await api.createKey(['admin'], { account: 'acc_shared' }),
+        await api.createKey(['operate'], { account: 'acc_shared' }),
+      ];
+      const headers = { 'idempotency-key': newId('req') };
+      const retry = (whose: string) =>
+        api.ask('POST', `/v1/deliveries/${id}/retry`, { key: whose, headers });
+      expect(await retry(admin)).toMatchObject({ status: 202, body: { id } });
+      expect(await retry(operator)).toMatchObject({
+        status: 422,
+        body: { code: 'idempotency_key_reused' },
+      });
+      expect(await retry(admin)).toMatchObject({ status: 202, body: { id } });
+      await untilStatus(id, 'delivered');
+    });
+
     test.each(['whk_1', 'dlv_01JZ8Q6W3N5V4T2R1P0M9K8J7H', ''])(
       'are not listed for the webhook "%s", which is no id',
       async (id) => {

@@ -116,6 +116,59 @@ describeWithPostgres('Idempotency-Key', () => {
       expect(theirs.body.id).not.toBe(mine.body.id);
     });
 
+    test('belongs to clients that may act on as many accounts, where that matters', async () => {
+      const [admin, operator] = [
+        await api.createKey(['admin']),
+        await api.createKey(['operate', 'transfers:write']),
+      ];
+      const accounts = ['acc_default', 'acc_other'];
+      const endpoint = await here.ask('POST', '/v1/endpoints', {
+        key: admin.key,
+        json: {
+          ...{ name: `shared-${newKey()}`, protocol: 's3', bucket: 'shared', accounts },
+          ...{ access_key_id: 'id', secret_access_key: 'secret' },
+        },
+      });
+      const path = `/v1/endpoints/${endpoint.body.id}`;
+      for (const action of [`${path}/pause`, `${path}/resume`, '/v1/deliveries/retry-failed']) {
+        const [one, two] = [newKey(), newKey()];
+        const send = ({ key }: { key: string }, idempotencyKey: string) =>
+          here.ask('POST', action, { key, headers: { 'idempotency-key': idempotencyKey } });
+        const all = await send(admin, one);
+        const own = await send(operator, two);
+        const ofEndpoint = action.startsWith(path);
+        const status = ofEndpoint ? 200 : 202;
+        expect([all.status, own.status], action).toEqual([status, status]);
+        if (ofEndpoint)
+          expect([all.body.accounts, own.body.accounts]).toEqual([accounts, ['acc_default']]);
+        for (const [client, used] of [
+          [operator, one],
+          [admin, two],
+        ] as const)
+          expect(await send(client, used), action).toMatchObject({
+            status: 422,
+            body: { code: 'idempotency_key_reused', detail: expect.stringContaining('rights') },
+          });
+        for (const [client, used, first] of [
+          [admin, one, all],
+          [operator, two, own],
+        ] as const) {
+          const again = await send(client, used);
+          expect(again).toMatchObject({ status: first.status, body: first.body });
+          expect(again.headers.get('idempotent-replayed')).toBe('true');
+        }
+      }
+
+      const key = newKey();
+      const created = await post(key);
+      for (const client of [admin, operator])
+        expect(
+          await here.ask('POST', '/v1/transfers', {
+            ...{ key: client.key, json: BODY, headers: { 'idempotency-key': key } },
+          }),
+        ).toMatchObject({ status: 201, body: created.body });
+    });
+
     test('creates one resource for concurrent requests', async () => {
       const key = newKey();
       const locks = createLocks(api.installation.environment.DATABASE_URL as string);

@@ -117,6 +117,7 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         async handler(request, reply) {
           const { endpoint_id } = await usableEndpoint(deps, request);
           return idempotent(deps, request, reply, {
+            byRights: true,
             reserve: () => ({}),
             run: async ({ commands, cause }) => ({
               status: 200,

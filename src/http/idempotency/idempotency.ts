@@ -10,7 +10,7 @@ import { DomainError } from '../../domain/errors.ts';
 import { canonicalJson } from '../../domain/events/canonical-json.ts';
 import type { NewEvent } from '../../domain/events/event.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
-import { causeOf, clientOf } from '../auth/client.ts';
+import { accountLimit, causeOf, clientOf } from '../auth/client.ts';
 import { PROBLEM_TYPE, toProblem } from '../problems.ts';
 import { readIdempotencyKey } from './header.ts';
 import {
@@ -59,6 +59,11 @@ export interface Attempt<Reserved> {
 export interface Operation<Reserved extends object, Body> {
   /** The body contains a secret, such as a password. */
   secretBody?: boolean;
+  /**
+   * What the operation does or shows depends on whether the client may act on all accounts. Then a
+   * key belongs to clients that may do the same, too.
+   */
+  byRights?: boolean;
   /** The operation changes nothing, so it may be repeated. Its answer is not stored. */
   readOnly?: boolean;
   /** Chooses the ids and times of the operation, so that it can be repeated. Returns JSON. */
@@ -91,7 +96,7 @@ export interface IdempotencyDeps {
  * and its answer is stored afterwards, or the answer is committed with its only append. A replay is
  * sent when the read models show what the first answer waited for. Throws `idempotency_in_progress`
  * while another request with the key runs, and `idempotency_key_reused` if the key came with
- * another body.
+ * another body, or for `byRights` from a client with other rights.
  */
 export async function idempotent<Reserved extends object, Body>(
   deps: IdempotencyDeps,
@@ -109,7 +114,7 @@ export async function idempotent<Reserved extends object, Body>(
 
   const id = { account_id: clientOf(request).accountId, ...key };
   const fingerprint = await fingerprintOf(
-    canonicalJson(request.body) ?? '',
+    askedFor(request, operation.byRights ?? false),
     id,
     operation.secretBody ?? false,
   );
@@ -147,6 +152,16 @@ export async function idempotent<Reserved extends object, Body>(
  */
 function foundRow({ keyRow }: FastifyRequest, id: RowId): Row<unknown> | null {
   return keyRow?.account_id === id.account_id ? keyRow : null;
+}
+
+/**
+ * Returns what two requests under one key must have in common. Without a limit of accounts it is
+ * the body alone, so rows of older versions still match.
+ */
+function askedFor(request: FastifyRequest, byRights: boolean): string {
+  const body = canonicalJson(request.body) ?? '';
+  const account = byRights ? accountLimit(request) : null;
+  return account === null ? body : `${body}\nof ${account}`;
 }
 
 /**
@@ -269,8 +284,8 @@ function toStored({ fingerprint, status, answer }: Row<unknown>, expected: strin
   if (fingerprint !== expected) {
     throw new DomainError(
       'idempotency_key_reused',
-      'This Idempotency-Key was used with another body within the last ' +
-        `${IDEMPOTENCY_KEYS_KEPT}: use a new key`,
+      'This Idempotency-Key was used with another body, or by a client with other rights, within ' +
+        `the last ${IDEMPOTENCY_KEYS_KEPT}: use a new key`,
     );
   }
   return status === null || answer === null ? null : { status, answer };

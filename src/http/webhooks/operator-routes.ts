@@ -65,6 +65,7 @@ export function operatorDeliveryRoutes(deps: OperatorRoutesDeps): FastifyPluginA
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
+          byRights: true,
           reserve: () => ({}),
           run: async (): Promise<Answer<schemas.Retried>> => ({
             status: 202,
@@ -120,6 +121,7 @@ export function operatorDeliveryRoutes(deps: OperatorRoutesDeps): FastifyPluginA
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
+          byRights: true,
           reserve: () => ({}),
           async run() {
             const { id, account_id, webhook_id } = await findDelivery(
