@@ -38,6 +38,8 @@ const PAGE_WITHIN_MS = 10_000;
 const THOROUGH_STATEMENT_MS = 30_000;
 /** Searches of one process at a time. Each can keep a core of Postgres busy. */
 const searches = createSemaphore(4);
+/** Thorough ones among them. They may take minutes, and a page waits no longer than `withinMs`. */
+const thoroughSearches = createSemaphore(2);
 
 export interface SearchResult {
   /** The first matches in the order of the search. */
@@ -57,14 +59,17 @@ export async function searchTransfers(sql: Sql, search: Search): Promise<SearchR
     ? ['transfer_search_accounts', 'transfers']
     : ['transfer_search_accounts'];
   const within = thorough ? undefined : AbortSignal.timeout(withinMs);
-  try {
-    const release = await searches.acquire(within);
-    // One snapshot: rows move between segments.
-    return await withCustomPlans(
+  // One snapshot: rows move between segments.
+  const read = () =>
+    withCustomPlans(
       sql,
       async (tx) => (await searchFew(tx, search)) ?? searchSegments(tx, search, within),
       { statementMs: thorough ? THOROUGH_STATEMENT_MS : withinMs, tables },
-    ).finally(release);
+    );
+  try {
+    if (thorough) return await thoroughSearches.run(() => searches.run(read));
+    const release = await searches.acquire(within);
+    return await read().finally(release);
   } catch (error) {
     throw within?.aborted && error === within.reason ? tookTooLong(withinMs, error) : error;
   }

@@ -19,6 +19,7 @@ import { searchText, searchWords } from '../../../../src/projections/transfers/s
 import { listsOf } from '../../../../src/projections/transfers/search/trigrams.ts';
 import { createLog } from '../../../support/domain/histories.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../../../support/domain/samples.ts';
+import { whileTableLocked } from '../../../support/postgres/row-locks.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -322,6 +323,21 @@ describeWithPostgres('searches', () => {
       expect(waiting).toHaveLength(0);
     });
     expect((await searchTransfers(sql, asked)).places).toHaveLength(1);
+  });
+
+  it('of a page run while more exports search than may at a time', async () => {
+    const { sql } = database;
+    const all = { accountId: 'acc_a', filter: { q: 'report' }, order: '-created_at' } as const;
+    const thorough = { ...all, rows: 1, count: 1, thorough: true };
+    // Few transfers pass, so it reads their states and no segment.
+    const filter = { q: 'csv', errorCode: 'disk_full' } as const;
+    const page = { ...all, filter, rows: 1, count: 1, withinMs: 5_000 };
+    const exports = await whileTableLocked(sql, 'read.transfer_search_segments', async () => {
+      const exports = Array.from({ length: 5 }, () => searchTransfers(sql, thorough));
+      expect((await searchTransfers(sql, page)).places).toHaveLength(1);
+      return { exports };
+    });
+    for (const { places } of await Promise.all(exports.exports)) expect(places).toHaveLength(1);
   });
 
   it('find nothing twice when events are folded again', async () => {
