@@ -6,6 +6,7 @@ import type { Priority, Transfer } from '../domain/transfers/transfer.ts';
 import { createOnce, type ReservedTransfer, reserveTransfer } from './create-transfer.ts';
 import type { CommandDeps } from './deps.ts';
 import type { Cause } from './handle.ts';
+import { withAppend } from './remembered-streams.ts';
 import { retryTransfer } from './retry.ts';
 import { cancelTransfer, type KnownTransfer, loadTransfer, setPriority } from './transfers.ts';
 
@@ -18,6 +19,12 @@ export interface ReservedBulk {
   hasMore: boolean;
   /** For each transfer, the one that repeats it. Empty unless the action is `retry`. */
   retries: ReservedTransfer[];
+}
+
+/** A transfer that repeats another one. */
+export interface Retry {
+  id: string;
+  retry_of: string;
 }
 
 /** Chooses the ids of a bulk call. `find` returns the transfers that match a filter. */
@@ -35,22 +42,71 @@ export async function reserveBulk(
 }
 
 /**
- * Changes many transfers of an account. Each is decided by itself: a refusal of one does not hold
- * up the others. Throws if a store is unavailable. A repeat with the same `reserved` then completes
- * the call and does nothing twice. `position` is the last one that it wrote.
+ * Carries out a bulk call, as `changeTransfers`. Calls of an account that retry what a filter finds
+ * take turns, and leave out what another request has retried since they found it: two at the same
+ * moment find the same transfers. `retriesOf` reads the retries of transfers. Throws `unavailable`
+ * while the read model does not show all of them.
  */
-export async function changeTransfers(
+export async function carryOutBulk(
   deps: CommandDeps,
   accountId: string,
   request: BulkRequest,
   reserved: ReservedBulk,
   repeated: boolean,
   cause: Cause,
-): Promise<{ answer: BulkAnswer; position: bigint | null }> {
-  const { transferIds, hasMore, retries } = reserved;
+  retriesOf: (transferIds: string[]) => Promise<Retry[]>,
+): Promise<BulkChanged> {
+  if (request.action !== 'retry' || request.ids !== undefined)
+    return changeTransfers(deps, accountId, request, reserved, repeated, cause);
+  return deps.exclusively(`bulk-retry:${accountId}`, async (assertHeld) => {
+    if (!(await deps.catchUp('transfers')))
+      throw new DomainError(
+        'unavailable',
+        'The transfers projection is behind the log and does not show yet which transfers were ' +
+          'retried; try again in a moment',
+      );
+    const leftOut = retriedByOthers(reserved, await retriesOf(reserved.transferIds));
+    const store = withAppend(deps.store, async (...append) => {
+      assertHeld();
+      return deps.store.append(...append);
+    });
+    const left = { ...reserved, leftOut };
+    return changeTransfers({ ...deps, store }, accountId, request, left, repeated, cause);
+  });
+}
+
+/** Returns the transfers that have a retry, and not the one that the call has reserved. */
+function retriedByOthers({ retries }: ReservedBulk, existing: Retry[]): Set<string> {
+  const reserved = new Set(retries.map(({ transferId }) => transferId));
+  const retried = new Set(existing.map(({ retry_of }) => retry_of));
+  for (const { id, retry_of } of existing) if (reserved.has(id)) retried.delete(retry_of);
+  return retried;
+}
+
+/** The answer to a bulk call, and the last position that it wrote. */
+interface BulkChanged {
+  answer: BulkAnswer;
+  position: bigint | null;
+}
+
+/**
+ * Changes many transfers of an account. Each is decided by itself: a refusal of one does not hold
+ * up the others. Throws if a store is unavailable. A repeat with the same `reserved` then completes
+ * the call and does nothing twice.
+ */
+export async function changeTransfers(
+  deps: CommandDeps,
+  accountId: string,
+  request: BulkRequest,
+  reserved: ReservedBulk & { leftOut?: ReadonlySet<string> },
+  repeated: boolean,
+  cause: Cause,
+): Promise<BulkChanged> {
+  const { transferIds, hasMore, retries, leftOut } = reserved;
   const { action } = request;
   const outcomes: Outcome[] = [];
-  await createSemaphore(AT_ONCE).forEach(transferIds.entries(), async ([i, transferId]) => {
+  const taken = [...transferIds.entries()].filter(([, transferId]) => !leftOut?.has(transferId));
+  await createSemaphore(AT_ONCE).forEach(taken, async ([i, transferId]) => {
     const created = retries[i];
     outcomes[i] = await refusedOr(transferId, () =>
       created ? retry(transferId, created) : change(transferId),
@@ -60,7 +116,7 @@ export async function changeTransfers(
   const refusals = outcomes.filter((outcome) => 'code' in outcome);
   const answer = {
     action,
-    matched: transferIds.length,
+    matched: taken.length,
     done: done.length,
     refused: refusals.length,
     has_more: hasMore,
@@ -100,7 +156,7 @@ export async function changeTransfers(
 
 interface Done {
   position: bigint | null;
-  retry?: BulkAnswer['retries'][number];
+  retry?: Retry;
 }
 
 type Outcome = Done | BulkAnswer['refusals'][number];

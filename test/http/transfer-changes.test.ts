@@ -532,6 +532,41 @@ function changes(start: () => Promise<TestApi>): void {
       expect(body.errors.map(({ field }: { field: string }) => field)).toEqual(fields);
     });
 
+    test('retries what a filter finds once, also in calls at the same moment', async () => {
+      const destination_uri = `s3://archive/${newKey()}/`;
+      const failed = [
+        await createIn('failed', { destination_uri }),
+        await createIn('failed', { destination_uri }),
+      ];
+      const retry = { action: 'retry', filter: { destination: destination_uri } };
+      const answers = await Promise.all([1, 2, 3].map(() => bulk(retry)));
+      expect(answers.map(({ matched }) => matched).sort()).toEqual([0, 0, 2]);
+      for (const id of failed) expect(await retriesOf(id)).toHaveLength(1);
+      // Each of these asks for another retry.
+      await bulk({ action: 'retry', ids: failed });
+      for (const id of failed) expect(await retriesOf(id)).toHaveLength(2);
+    });
+
+    test('that is completed later leaves out what others have retried', async () => {
+      const destination_uri = `s3://archive/${newKey()}/`;
+      const failed = [
+        await createIn('failed', { destination_uri }),
+        await createIn('failed', { destination_uri }),
+        await createIn('failed', { destination_uri }),
+      ];
+      const retry = { action: 'retry', filter: { destination: destination_uri } };
+      const key = newKey();
+      const dying = await startDyingServer(1, 'lost');
+      expect(await post('bulk', retry, key, dying)).toMatchObject({ status: 503 });
+      const other = await bulk(retry);
+      expect(other).toMatchObject({ matched: 2, done: 2 });
+      const { body } = await post('bulk', retry, key);
+      expect(body).toMatchObject({ matched: 1, done: 1, refused: 0 });
+      const created = [...body.retries, ...other.retries];
+      expect(created.map(({ retry_of }) => retry_of).sort()).toEqual(failed.toSorted());
+      for (const id of failed) expect(await retriesOf(id)).toHaveLength(1);
+    });
+
     test.each(['lost', 'stored'] as const)(
       'is completed by the same request after the store went away: the last append is %s',
       async (last) => {

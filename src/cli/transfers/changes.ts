@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { changeTransfers, reserveBulk } from '../../commands/bulk.ts';
+import { carryOutBulk, reserveBulk } from '../../commands/bulk.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { retryTransfer } from '../../commands/retry.ts';
 import { loadTransfer, setPriority } from '../../commands/transfers.ts';
@@ -9,7 +9,7 @@ import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { CHANGES } from '../../domain/transfers/decider.ts';
 import { PRIORITIES, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
-import { findChangeable } from '../../projections/transfers/changeable.ts';
+import { findChangeable, retriesOf } from '../../projections/transfers/changeable.ts';
 import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
@@ -140,13 +140,14 @@ async function bulk(
   const reserved = await reserveBulk(request, (filter) =>
     findChangeable(sql, account, toFilter(filter), request, BULK_LIMIT),
   );
-  const { answer, position } = await changeTransfers(
+  const { answer, position } = await carryOutBulk(
     commands,
     account,
     request,
     reserved,
     false,
     operator(),
+    (transferIds) => retriesOf(sql, transferIds),
   );
   await commands.waitFor('transfers', position);
   if (answer.refused > 0) terminal().exitCode = EXIT.refused;

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { changeTransfers, reserveBulk } from '../../commands/bulk.ts';
+import { carryOutBulk, reserveBulk } from '../../commands/bulk.ts';
 import { createOnce, reserveTransfer } from '../../commands/create-transfer.ts';
 import { retryTransfer } from '../../commands/retry.ts';
 import { loadTransfer, setPriority } from '../../commands/transfers.ts';
@@ -8,7 +8,7 @@ import { BULK_LIMIT, bulkAnswer, bulkRequest } from '../../contract/transfers/bu
 import { toFilter, transferChange, transferParams } from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { findWait } from '../../processes/dispatch/waiting-for.ts';
-import { findChangeable } from '../../projections/transfers/changeable.ts';
+import { findChangeable, retriesOf } from '../../projections/transfers/changeable.ts';
 import { causeOf, clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
@@ -127,13 +127,14 @@ export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
               findChangeable(sql, accountId, toFilter(filter), body, BULK_LIMIT),
             ),
           async run({ reserved, repeated, commands, cause }) {
-            const { answer, position } = await changeTransfers(
+            const { answer, position } = await carryOutBulk(
               commands,
               accountId,
               body,
               reserved,
               repeated,
               cause,
+              (transferIds) => retriesOf(sql, transferIds),
             );
             await commands.waitFor('transfers', position);
             return { status: 200, body: answer };

@@ -125,9 +125,19 @@ async function search(
 
 /** Returns the ids of those that were retried. */
 export async function retriedAmong(sql: Sql, transfers: Transfer[]): Promise<Set<string>> {
-  const ids = transfers.map(({ facts }) => facts.transfer_id);
-  const rows = await sql<{ id: string }[]>`
-    select ${retryOf(sql)} as id from read.transfers
-     where ${isRetry(sql)} and ${retryOf(sql)} = any(${ids}::text[])`;
-  return new Set(rows.map(({ id }) => id));
+  const retries = await retriesOf(
+    sql,
+    transfers.map(({ facts }) => facts.transfer_id),
+  );
+  return new Set(retries.map(({ retry_of }) => retry_of));
+}
+
+/** Returns the transfers that repeat one of these. */
+export async function retriesOf(
+  sql: Sql,
+  transferIds: string[],
+): Promise<{ id: string; retry_of: string }[]> {
+  return sql<{ id: string; retry_of: string }[]>`
+    select transfer_id as id, ${retryOf(sql)} as retry_of from read.transfers
+     where ${isRetry(sql)} and ${retryOf(sql)} = any(${transferIds}::text[])`;
 }
