@@ -14,7 +14,7 @@ import {
   WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
-import { readIfMatch } from '../requests/if-match.ts';
+import { readIfMatch, requireNoneMatch } from '../requests/if-match.ts';
 import type { OperatorRoutesDeps } from '../route-deps.ts';
 import { sendEndpoint, shownEndpoint, usableEndpoint } from './answers.ts';
 
@@ -47,7 +47,8 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
       },
       async handler(request, reply) {
         const onlyAt = readIfMatch(request);
-        const { endpoint_id } = await usableEndpoint(deps, request);
+        const { endpoint_id, revision } = await usableEndpoint(deps, request);
+        requireNoneMatch(request, revision);
         const cause = causeOf(request);
         const updated = await updateEndpoint(
           deps.commands,
@@ -81,7 +82,8 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
       },
       async handler(request, reply) {
         const onlyAt = readIfMatch(request);
-        const { endpoint_id } = await usableEndpoint(deps, request);
+        const { endpoint_id, revision } = await usableEndpoint(deps, request);
+        requireNoneMatch(request, revision);
         await removeEndpoint(deps.commands, endpoint_id, causeOf(request), onlyAt);
         return reply.code(204).send();
       },

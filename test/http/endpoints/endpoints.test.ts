@@ -165,6 +165,30 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await send('PUT', '*')).toMatchObject({ status: 404 });
   });
 
+  test('are not changed if If-None-Match names what exists', async () => {
+    const { id } = await create({ name: 'existing' });
+    const send = (method: string, ifNoneMatch: string) =>
+      ask(method, `/${id}`, {
+        headers: { 'If-None-Match': ifNoneMatch },
+        ...(method === 'PUT' && { json: { ...SFTP, name: 'existing', host: 'two.example.com' } }),
+      });
+    for (const method of ['PUT', 'DELETE']) {
+      for (const existing of ['*', '"0"', 'W/"0"', '"5", "0"'])
+        expect(await send(method, existing), existing).toMatchObject({
+          status: 412,
+          body: { code: 'precondition_failed', detail: expect.stringContaining('If-None-Match') },
+        });
+      expect(await send(method, '0')).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_parameter', errors: [{ field: 'If-None-Match' }] },
+      });
+    }
+    expect((await ask('GET', `/${id}`)).body.host).toBe(SFTP.host);
+    expect(await send('PUT', '"00", "10"')).toMatchObject({ status: 200 });
+    expect(await send('DELETE', '"0"')).toMatchObject({ status: 204 });
+    expect(await send('PUT', '*')).toMatchObject({ status: 404 });
+  });
+
   test.each([
     [
       'ftps',
