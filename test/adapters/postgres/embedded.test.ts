@@ -64,6 +64,18 @@ const canPassCapability =
     'true',
   ]);
 
+/** Runs a program as a container does: without the processes, network and memory of the others. */
+const CONTAINER = ['unshare', '--pid', '--net', '--ipc', '--fork'];
+const MOUNT_PROC = [
+  '--mount-proc',
+  '--kill-child',
+  'sh',
+  '-c',
+  'ip link set lo up; exec "$@"',
+  'sh',
+];
+const canHaveContainer = succeeds(CONTAINER[0]!, [...CONTAINER.slice(1), ...MOUNT_PROC, 'true']);
+
 let root: string;
 let dataDir: string;
 let undo: (() => Promise<unknown>)[];
@@ -296,6 +308,37 @@ describeWithPostgres('embedded Postgres', () => {
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
   });
+
+  it.skipIf(!canHaveContainer)(
+    'does not touch the data while a server in another container has them (needs namespaces)',
+    async () => {
+      await useFolder();
+      const contained = await startUser({ within: [...CONTAINER, ...MOUNT_PROC] });
+      expect(contained.error).toBeUndefined();
+      const file = readFileSync(pidFile(), 'utf8');
+      await expect(start()).rejects.toThrow(/runs where this process cannot see it/);
+      expect(readFileSync(pidFile(), 'utf8')).toBe(file);
+      await contained.end();
+      const { url } = await start();
+      expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    },
+  );
+
+  it.skipIf(!canHaveContainer)(
+    'keeps the data from other containers after its users were killed (needs namespaces)',
+    async () => {
+      await useFolder();
+      const killed = await startUser();
+      await killAll([killed.child.pid!]);
+      const contained = await startUser({ within: [...CONTAINER, ...MOUNT_PROC] });
+      expect(contained).toMatchObject({
+        error: expect.stringContaining('runs where this process cannot see it'),
+        code: '57P03',
+      });
+      expect(await query(killed.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
+      await (await start()).release();
+    },
+  );
 
   it('replaces its own server when that accepts no connections', LONG, async () => {
     await useFolder();

@@ -2,12 +2,13 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { connect } from '../connect.ts';
 import type { Account } from './account.ts';
 import { CANNOT_CONNECT_NOW, DISK_FULL, EmbeddedPostgresError } from './error.ts';
+import { acquireServerLock } from './server-lock.ts';
 
 const POLL_MS = 20;
 /** A server that reports ready, but accepts no connection for this long, is stopped. */
@@ -97,12 +98,16 @@ export async function runPostmaster(
         { code: CANNOT_CONNECT_NOW },
       );
     await stopPostmaster(cluster, running.pid);
-  } else if (running !== null && isAlive(running.pid)) {
+  }
+  const lock = await acquireServerLock(join(dirname(cluster.data), 'server.lock'), cluster.data);
+  try {
     // Another program has the process id now. Postgres would take it for a server and refuse to
     // start.
-    await rm(pidFilePath(cluster), { force: true });
+    if (running !== null && isAlive(running.pid)) await rm(pidFilePath(cluster), { force: true });
+    return await start(cluster, lock.fd, port);
+  } finally {
+    await lock.close();
   }
-  return start(cluster, port);
 }
 
 /** Stops the server within seconds. Open transactions are rolled back. */
@@ -126,11 +131,11 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
   );
 }
 
-async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
+async function start(cluster: Cluster, lock: number, port?: number): Promise<Postmaster> {
   await limitLog(cluster.log);
   for (let attempt = 1; ; attempt++) {
     const before = await sizeOf(cluster.log);
-    const postmaster = await spawnPostmaster(cluster, port ?? (await freePort()));
+    const postmaster = await spawnPostmaster(cluster, lock, port ?? (await freePort()));
     if (postmaster !== null) return postmaster;
     const said = (await readFile(cluster.log)).subarray(before).toString();
     // Another program took the port first, or back ends of a killed server still run.
@@ -146,8 +151,15 @@ async function start(cluster: Cluster, port?: number): Promise<Postmaster> {
   }
 }
 
-/** Starts the server. Returns null if it ended before it was ready, or accepts no connection. */
-async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmaster | null> {
+/**
+ * Starts the server, which inherits the open file `lock`. Returns null if it ended before it was
+ * ready, or accepts no connection.
+ */
+async function spawnPostmaster(
+  cluster: Cluster,
+  lock: number,
+  port: number,
+): Promise<Postmaster | null> {
   const settings = Object.entries({ ...SETTINGS, ...cluster.settings, port: String(port) });
   const { uid, gid, prefix } = cluster.account;
   const [program = '', ...args] = [
@@ -165,7 +177,7 @@ async function spawnPostmaster(cluster: Cluster, port: number): Promise<Postmast
       uid,
       gid,
       detached: true,
-      stdio: ['ignore', log.fd, log.fd],
+      stdio: ['ignore', log.fd, log.fd, lock],
       env: postgresEnvironment(),
     });
     await once(child, 'spawn');
