@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { noLog, openLog } from './adapters/event-store/log-id.ts';
+import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
@@ -102,6 +103,8 @@ export interface OpenOptions {
    * new one would be consistent, and an interrupted restore could not be repeated.
    */
   opensChangedLog?: boolean;
+  /** True for the command that takes over the log of another database. */
+  adoptsLog?: boolean;
   /** True if the master key was lost: what it sealed is forgotten. */
   masterKeyIsLost?: boolean;
   /** Called with the URL of Postgres before the first statement. */
@@ -111,13 +114,19 @@ export interface OpenOptions {
 /**
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
  * the vault and the log. Throws EmbeddedPostgresError, DatabaseUrlError, MigrationError,
- * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, LogChanged, `not_found` for a reader
- * that finds no log, or the driver's error if Postgres is unreachable.
+ * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, EventStoreSettingsError for a log of
+ * another database too, LogChanged, `not_found` for a reader that finds no log, or the driver's
+ * error if Postgres is unreachable.
  */
 export async function openInstallation(
   config: Config,
   logger: Logger,
-  { opensChangedLog = false, masterKeyIsLost = false, onPostgres }: OpenOptions = {},
+  {
+    opensChangedLog = false,
+    adoptsLog = false,
+    masterKeyIsLost = false,
+    onPostgres,
+  }: OpenOptions = {},
 ): Promise<Installation> {
   const closers: (() => Promise<unknown>)[] = [];
   const close = async () => {
@@ -159,12 +168,15 @@ export async function openInstallation(
     const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
     closers.push(() => store.close());
     const followed = async () => followedLog(sql, await furthestLog(sql));
-    const logId = await openLog(store, followed, { begins: !opensChangedLog }).catch(
-      async (error) => {
-        noteChange(error);
-        return (await followed())?.logId ?? UNKNOWN_LOG;
-      },
-    );
+    const logId = await openLog(store, followed, {
+      begins: !opensChangedLog,
+      beforeBegin: (id) => ownLog(sql, id),
+    }).catch(async (error) => {
+      noteChange(error);
+      return (await followed())?.logId ?? UNKNOWN_LOG;
+    });
+    const mayBeAnothers = store.engine !== 'postgres' && !opensChangedLog;
+    if (mayBeAnothers && !adoptsLog) await requireOwnLog(sql, logId);
     if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
     const locks = createLocks(url);
     closers.push(() => locks.close());

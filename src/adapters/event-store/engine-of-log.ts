@@ -1,4 +1,5 @@
 import type { Queryable, Transaction } from '../postgres/connect.ts';
+import { ownLog } from './own-logs.ts';
 import { type Engine, EventStoreSettingsError } from './port.ts';
 
 const OTHER: Record<Engine, string> = {
@@ -65,4 +66,5 @@ export async function requireEngine(sql: Queryable, logId: string, engine: Engin
 export async function followEngine(tx: Transaction, logId: string, engine: Engine): Promise<void> {
   await tx`update log.head set closed = ${engine !== 'postgres'}`;
   await tx`update work.log_engines set engine = ${engine} where log_id = ${logId}`;
+  await ownLog(tx, logId);
 }

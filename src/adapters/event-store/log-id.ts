@@ -16,12 +16,16 @@ const STREAM = 'log';
  *
  * Throws the errors of the store, EventStoreSettingsError if the tables follow the other engine,
  * LogChanged if the first event was removed or changed, and `not_found` if there is no log and
- * `begins` is false. It has written nothing then.
+ * `begins` is false. It has written nothing then. `beforeBegin` gets the id of a new log before the
+ * event is written, in vain if another process writes its own first.
  */
 export async function openLog(
   store: EventStore,
   followed: () => Promise<FollowedLog | null> = async () => null,
-  { begins = true }: { begins?: boolean } = {},
+  {
+    begins = true,
+    beforeBegin = async () => undefined,
+  }: { begins?: boolean; beforeBegin?: (logId: string) => Promise<void> } = {},
 ): Promise<string> {
   const known = (await readLogId(store)) ?? (await unlessBegun(store));
   if (known !== null) return known;
@@ -29,6 +33,7 @@ export async function openLog(
   if (lost !== null) return unlessLost(store, lost);
   if (!begins) throw noLog();
   const log_id = randomUUID();
+  await beforeBegin(log_id);
   const metadata = {
     actor: 'system',
     account_id: null,

@@ -6,6 +6,7 @@ import { checkpointNow } from '../../processes/proof/checkpoint-now.ts';
 import { signingKeysOfLog } from '../../projections/proof/queries.ts';
 import { note, print, printFacts, printJson, write } from '../program/output.ts';
 import { operator, withInstallation } from '../program/session.ts';
+import { addLogAdoptCommand } from './adopt.ts';
 import { addLogCopyCommand } from './copy.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
@@ -16,9 +17,10 @@ interface Json {
 export function addLogCommands(program: Command): void {
   const log = program
     .command('log')
-    .description('sign the log, for auditors, and copy it to the other engine');
+    .description('sign the log, for auditors, copy it to the other engine, or take it over');
 
   addLogCopyCommand(log);
+  addLogAdoptCommand(log);
 
   log
     .command('keys')

@@ -30,7 +30,8 @@ export function createLogger(config: Config): Logger {
 /** A command that takes minutes outlasts a short outage, as its statements do. */
 const LONG_SILENT_MS = 60_000;
 
-export interface SessionOptions extends Pick<OpenOptions, 'opensChangedLog' | 'masterKeyIsLost'> {
+export interface SessionOptions
+  extends Pick<OpenOptions, 'opensChangedLog' | 'adoptsLog' | 'masterKeyIsLost'> {
   /** True for a command that follows something, or reads much: it may take minutes. */
   runsLong?: boolean | undefined;
   /** The settings; those of the terminal by default. */
