@@ -26,7 +26,8 @@ function list(valid: (item: string) => boolean, message: string) {
 
 export const durations = list(
   isDuration,
-  'must be durations separated by commas, one for each retry, such as 10s,60s,300s',
+  'must be durations of at most 36500d, separated by commas, one for each retry, such as ' +
+    '10s,60s,300s',
 ).transform((items) => items.map(parseDuration));
 export const addresses = list(
   (item) => isIP(item) !== 0 || isCidr(item),

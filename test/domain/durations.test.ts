@@ -10,7 +10,7 @@ describe('parseDuration', () => {
     ['90d', 7_776_000_000],
     ['0s', 0],
     [' 1s ', 1_000],
-    ['999999999d', 999_999_999 * 86_400_000],
+    ['36500d', 36_500 * 86_400_000],
   ])('%j', (text, ms) => {
     expect(parseDuration(text)).toBe(ms);
   });
@@ -33,6 +33,16 @@ describe('parseDuration', () => {
   ])('rejects %j', (text) => {
     expect(() => parseDuration(text)).toThrow(
       expect.objectContaining({ name: 'DomainError', code: 'validation_failed' }),
+    );
+  });
+
+  it.each(['36501d', '999999999d', '876001h'])('rejects %j, which is too long', (text) => {
+    expect(() => parseDuration(text)).toThrow(
+      expect.objectContaining({
+        name: 'DomainError',
+        code: 'validation_failed',
+        message: `"${text}" is too long: a duration is at most 36500d, which is 100 years`,
+      }),
     );
   });
 });
