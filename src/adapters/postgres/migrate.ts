@@ -32,8 +32,9 @@ interface Migration {
 /**
  * Applies new migrations in the order of their file names, then installs the SQL functions. Returns
  * the names of the applied migrations. Each file is a separate transaction, under a lock, so any
- * number of processes may call this at once. Throws MigrationError if an applied file has changed
- * or is unknown, if a file fails, or if a restore was interrupted.
+ * number of processes may call this at once. Throws MigrationError if an applied file has changed,
+ * if a newer version of the service has migrated the database, if a file fails, or if a restore was
+ * interrupted.
  */
 export async function migrate(
   sql: Sql,

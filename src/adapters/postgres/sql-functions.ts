@@ -23,9 +23,9 @@ interface Installed {
 }
 
 /**
- * Installs each function whose version is higher than the installed one. A function of a newer
- * version of the service stays: processes of both versions run during an upgrade. Throws
- * MigrationError when a text changed and its version did not, or when Postgres rejects it.
+ * Installs each function whose version is higher than the installed one. Throws MigrationError when
+ * a newer version of the service installed one, when a text changed and its version did not, or
+ * when Postgres rejects it.
  */
 export async function installFunctions(
   sql: Sql,
@@ -57,6 +57,13 @@ function isDue(fn: SqlFunction, installed: Installed | undefined): boolean {
     throw new MigrationError(
       `The SQL function ${fn.schema}.${fn.name} was changed and its version was not. ` +
         'Raise the version in its first line.',
+    );
+  }
+  if (installed.version > fn.version) {
+    throw new MigrationError(
+      'The database was migrated by a newer version of Waybill (version ' +
+        `${installed.version} of the SQL function ${fn.schema}.${fn.name} is not known here). ` +
+        'Start that version or a later one.',
     );
   }
   return false;

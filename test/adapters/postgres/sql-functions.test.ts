@@ -60,11 +60,15 @@ describeWithPostgres('SQL functions', () => {
     expect(await answer()).toBe(1);
   });
 
-  it('are kept if a newer version of the service installed them', async () => {
+  it('of a newer version of the service are kept, and reject an older one', async () => {
     await file(fn(3, 'integer', '3'));
     await run();
     await file(fn(2, 'integer', '2'));
-    await run();
+    await expect(run()).rejects.toThrow(MigrationError);
+    await expect(run()).rejects.toThrow(
+      'The database was migrated by a newer version of Waybill (version 3 of the SQL function ' +
+        'work.answer is not known here). Start that version or a later one.',
+    );
     expect(await answer()).toBe(3);
   });
 
