@@ -18,6 +18,6 @@ Exit codes:
   2  wrong usage or invalid input
   3  not found
   4  rejected in this state
-  5  Postgres, the event store or a server can't be reached
+  5  Postgres, the event store or a server can't be reached, or accepts no change now
   6  the watched transfer, or one of the watched batch, has failed
   7  the watched transfer or batch was cancelled`;

@@ -11,6 +11,8 @@ import { DatabaseUrlError } from '../../adapters/postgres/database-url.ts';
 import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/embedded.ts';
 import { DISK_FULL } from '../../adapters/postgres/embedded/error.ts';
 import { MigrationError } from '../../adapters/postgres/migrate.ts';
+import { isPostgresUnavailable } from '../../adapters/postgres/unavailable.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { VaultError } from '../../adapters/vault.ts';
 import { ConfigError } from '../../config.ts';
 import { DomainError, type DomainErrorCode } from '../../domain/errors.ts';
@@ -82,6 +84,8 @@ export function failureOf(error: unknown): Failure {
         `${error.message}. The log was changed, or is damaged. ${KEEP_LOG}. What was changed: ` +
         'waybill audit verify --checkpoint FILE',
     };
+  if (error instanceof MigrationError && isStoreUnavailable(error.cause))
+    return { exitCode: EXIT.unavailable, message: error.message };
   if (
     error instanceof EventStoreUnusable ||
     error instanceof MigrationError ||
@@ -120,15 +124,13 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
       message: `The disk of Postgres is full: ${error.message}. ${MAKE_ROOM}`,
     };
   }
-  if (isUnavailableCode(code)) {
-    return {
-      exitCode: EXIT.unavailable,
-      message: `Postgres is unavailable: ${error.message}. ${adviceOn(code)}`,
-    };
-  }
   const wrong = FILE_FAULTS[code];
   if (wrong !== undefined && error.path !== undefined && !error.syscall?.startsWith('spawn'))
     return { exitCode: EXIT.invalid, message: `${error.path} ${wrong}` };
+  // A file, a program or the socket of Postgres is missing.
+  const ofPostgres = code !== 'ENOENT' || error.syscall === 'connect';
+  if (ofPostgres && (isStoreUnavailable(error) || NOT_REACHED.test(code)))
+    return { exitCode: EXIT.unavailable, message: `${faultOfPostgres(error)}. ${adviceOn(code)}` };
   if (code === 'ENOSPC') {
     const written = error.path ?? 'A file or the output';
     return {
@@ -155,23 +157,25 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 
 const MAKE_ROOM = 'Make room, then run the command again.';
 const TOO_MANY_CONNECTIONS = '53300';
+const READ_ONLY = '25006';
+/** SQLSTATE classes 28 (sign-in), 3D (no such database) and 57 (shutdown). */
+const NOT_REACHED = /^(28|3D|57)\w{3}$/;
 
-function adviceOn(code: string): string {
-  return code === TOO_MANY_CONNECTIONS
-    ? 'It has no free connection: raise its max_connections.'
-    : 'Check that it runs, and DATABASE_URL.';
+/** Returns false for a statement that a Postgres which runs has rejected, such as a deadlock. */
+function isAway(code: string): boolean {
+  return isPostgresUnavailable({ code }) || NOT_REACHED.test(code);
 }
 
-/**
- * Matches connection failures, and SQLSTATE classes 08 (connection), 28 (sign-in), 3D (no such
- * database), 53 (resources) and 57 (shutdown).
- */
-function isUnavailableCode(code: string): boolean {
-  return (
-    ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH'].includes(
-      code,
-    ) ||
-    /^(CONNECT|CONNECTION)_/.test(code) ||
-    /^(08|28|3D|53|57)\w{3}$/.test(code)
-  );
+function faultOfPostgres({ code = '', message }: NodeJS.ErrnoException): string {
+  if (code === READ_ONLY) return `Postgres takes no writes: ${message}`;
+  return `Postgres ${isAway(code) ? 'is unavailable' : 'could not carry this out'}: ${message}`;
+}
+
+function adviceOn(code: string): string {
+  if (code === TOO_MANY_CONNECTIONS) return 'It has no free connection: raise its max_connections.';
+  if (code === READ_ONLY)
+    return 'It is a standby or set to read-only: check DATABASE_URL, and whether its disk is full.';
+  return isAway(code)
+    ? 'Check that it runs, and DATABASE_URL.'
+    : 'Run the command again in a moment.';
 }
