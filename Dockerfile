@@ -10,6 +10,9 @@ COPY src/console src/console
 RUN npm ci --omit=dev
 COPY LICENSE ./
 COPY src src
+# The console of a cached layer is older than these files, although it was built from the same ones.
+# bin/waybill would build it again at each start, and the image's user cannot write there.
+RUN touch dist/console/index.html
 
 # npm ci brings the Node.js that package.json pins, so the image runs the version that was tested.
 FROM debian:bookworm-slim
