@@ -8,6 +8,8 @@ export const EXIT = {
   unavailable: 5,
   transferFailed: 6,
   transferCancelled: 7,
+  interrupted: 130,
+  terminated: 143,
 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
@@ -20,4 +22,5 @@ Exit codes:
   4  rejected in this state
   5  Postgres, the event store or a server can't be reached, or accepts no change now
   6  the watched transfer, or one of the watched batch, has failed
-  7  the watched transfer or batch was cancelled`;
+  7  the watched transfer or batch was cancelled
+  130, 143  stopped by SIGINT (Ctrl-C) or SIGTERM`;

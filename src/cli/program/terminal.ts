@@ -21,6 +21,7 @@ interface Running extends Terminal {
   outputError: NodeJS.ErrnoException | null;
 }
 
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const running = new AsyncLocalStorage<Running>();
 
 /** Returns the terminal of the running command. */
@@ -55,14 +56,30 @@ export const PROCESS: Terminal = {
   stderr: process.stderr,
   stopSignal() {
     const controller = new AbortController();
-    const numbers = { SIGINT: 2, SIGTERM: 15 };
-    for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    for (const name of SIGNALS) {
       process.on(name, () => {
         // A second signal ends the process at once.
-        if (controller.signal.aborted) process.exit(128 + numbers[name]);
+        if (controller.signal.aborted) endBy(name);
         controller.abort();
       });
     }
     return controller.signal;
   },
 };
+
+/**
+ * Ends this process at a signal, also as the first process of a container: there the system ignores
+ * a signal without a handler. A command that stops by itself takes the signal instead.
+ */
+export function endAtSignals(): void {
+  if (process.pid !== 1) return;
+  for (const name of SIGNALS)
+    process.on(name, () => {
+      if (process.listenerCount(name) === 1) endBy(name);
+    });
+}
+
+/** Ends this process with the exit code that a shell shows for the signal. */
+function endBy(name: (typeof SIGNALS)[number]): never {
+  process.exit(name === 'SIGINT' ? EXIT.interrupted : EXIT.terminated);
+}

@@ -40,7 +40,7 @@ describe('waybill', () => {
       join(import.meta.dirname, '..', '..', '..', 'docs', 'cli.md'),
       'utf8',
     );
-    const documented = [...text.matchAll(/^\| (\d) \|/gm)].map(([, code]) => Number(code));
+    const documented = [...text.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
     expect(documented).toEqual(Object.values(EXIT));
   });
 
