@@ -35,7 +35,7 @@ export async function watchBatch(
 ): Promise<void> {
   failUntilVerdict();
   const { account, json } = options;
-  const stop = terminal().stopSignal();
+  using stop = terminal().stopSignal();
   const bar = json ? null : createProgressBar();
   for (;;) {
     const batch = await find(installation, account, id);

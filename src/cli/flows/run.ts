@@ -28,7 +28,8 @@ export async function dryRunFlow(
   { account, json }: Common,
 ): Promise<void> {
   const { state } = await loadFlow(commands, account, id);
-  const answer = await dryRun({ sql, commands }, state, terminal().stopSignal());
+  using stop = terminal().stopSignal();
+  const answer = await dryRun({ sql, commands }, state, stop);
   const { error } = answer;
   // Files of other folders are a result. Without any, the folder may be empty or unreachable.
   const failed = error !== null && answer.data.length === 0;

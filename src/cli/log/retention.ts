@@ -10,6 +10,7 @@ import { given, recordAccess } from '../program/access.ts';
 import { note, print, printJson } from '../program/output.ts';
 import { accountName } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
+import { terminal } from '../program/terminal.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
 /**
@@ -17,6 +18,10 @@ import { waitForTree } from './wait-for-tree.ts';
  * `IDEMPOTENCY_HOURS`, so the log must still have its transfer.
  */
 export const SHORTEST_HOURS = 2 * IDEMPOTENCY_HOURS;
+
+const WHEN_STOPPED =
+  'Each transfer is still in the log, or a record names it: run the same command again. You can ' +
+  'delete files that no record names';
 
 interface Options {
   olderThan: string;
@@ -64,6 +69,7 @@ async function run(
   if (folder !== null && !(await stat(folder)).isDirectory())
     throw new DomainError('validation_failed', `${basename(folder)} is not a folder`);
   await waitForTree(installation);
+  using stop = terminal().stopSignal();
   const outcome = await runRetention(
     installation,
     {
@@ -77,7 +83,11 @@ async function run(
       },
     },
     operator(),
-  );
+    stop,
+  ).catch((error: unknown) => {
+    if (error === stop.reason && !dryRun) note(WHEN_STOPPED);
+    throw error;
+  });
   if (json) return printJson(result(outcome));
   await print(summary(outcome, dryRun ?? false));
   if (!outcome.completed)

@@ -10,11 +10,12 @@ const SAY_AFTER_MS = 5_000;
 
 /**
  * Waits until the tree has all events of the log. Folds them itself if no service runs. Throws the
- * error of a fold that cannot continue, such as LogChanged. An outage passes.
+ * error of a fold that cannot continue, such as LogChanged, and Stopped if the user stops the wait.
+ * An outage passes.
  */
 export async function waitForTree(installation: Installation): Promise<void> {
   const consumer = projectionConsumer(PROJECTIONS.proof);
-  const stop = terminal().stopSignal();
+  using stop = terminal().stopSignal();
   const saying = setTimeout(
     () =>
       note(
@@ -25,9 +26,10 @@ export async function waitForTree(installation: Installation): Promise<void> {
   );
   try {
     await catchUpIfIdle(installation, consumer, stop).catch((error: unknown) => {
-      if (!isStoreUnavailable(error)) throw error;
+      if (!stop.aborted && !isStoreUnavailable(error)) throw error;
     });
     await untilCaughtUp(installation, consumer, stop, { orByOurselves: true });
+    stop.throwIfAborted();
   } finally {
     clearTimeout(saying);
   }

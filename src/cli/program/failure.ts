@@ -22,6 +22,7 @@ import { WrongLog } from '../../projections/checkpoint.ts';
 import { FoldError } from '../../projections/fold.ts';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 import { OutputClosed, visible } from './output.ts';
+import { Stopped } from './terminal.ts';
 
 /** How an error ends the command: with a message on stderr and an exit code. */
 export interface Failure {
@@ -56,6 +57,7 @@ export function failureOf(error: unknown): Failure {
   // Commander has written its own message already.
   if (error instanceof CommanderError)
     return { exitCode: error.exitCode === 0 ? EXIT.done : EXIT.invalid, message: null };
+  if (error instanceof Stopped) return { exitCode: error.exitCode, message: error.message };
   if (error instanceof DomainError)
     return { exitCode: EXIT_OF[error.code] ?? EXIT.failed, message: withFields(error) };
   if (

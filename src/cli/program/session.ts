@@ -91,7 +91,7 @@ function userName(): string {
  * Runs work until it ends, or until SIGTERM or SIGINT stops it. It may still wait for its stores.
  */
 export async function untilStopped(work: (stop: AbortSignal) => Promise<void>): Promise<void> {
-  const stop = terminal().stopSignal();
+  using stop = terminal().stopSignal();
   try {
     await work(stop);
   } catch (error) {

@@ -2,14 +2,34 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Readable, Writable } from 'node:stream';
 import { EXIT, type ExitCode } from './exit-codes.ts';
 
+/** The exit codes that a shell shows for these signals. */
+const EXIT_OF = { SIGINT: EXIT.interrupted, SIGTERM: EXIT.terminated };
+type StoppingSignal = keyof typeof EXIT_OF;
+const SIGNALS = Object.keys(EXIT_OF) as StoppingSignal[];
+
 /** Where a command reads and writes. Any number of commands may run in a process at a time. */
 export interface Terminal {
   env: NodeJS.ProcessEnv;
   stdin(): Readable;
   stdout: Writable;
   stderr: Screen;
-  /** Returns a signal that aborts when the user, or a supervisor, stops the command. */
-  stopSignal(): AbortSignal;
+  /**
+   * Returns a signal that aborts with `Stopped` when the user, or a supervisor, stops the command.
+   * The caller must stop then: until it disposes of the signal, nothing else ends the command.
+   */
+  stopSignal(): StopSignal;
+}
+
+export type StopSignal = AbortSignal & Disposable;
+
+/** The user, or a supervisor, has stopped the command. */
+export class Stopped extends Error {
+  override readonly name = 'Stopped';
+  readonly exitCode: ExitCode;
+  constructor(signal: StoppingSignal) {
+    super(`Stopped by ${signal}`);
+    this.exitCode = EXIT_OF[signal];
+  }
 }
 
 /** A stream that may be a terminal with a cursor, as `process.stderr` may be. */
@@ -21,7 +41,6 @@ interface Running extends Terminal {
   outputError: NodeJS.ErrnoException | null;
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 const running = new AsyncLocalStorage<Running>();
 
 /** Returns the terminal of the running command. */
@@ -56,14 +75,18 @@ export const PROCESS: Terminal = {
   stderr: process.stderr,
   stopSignal() {
     const controller = new AbortController();
-    for (const name of SIGNALS) {
-      process.on(name, () => {
-        // A second signal ends the process at once.
-        if (controller.signal.aborted) endBy(name);
-        controller.abort();
-      });
-    }
-    return controller.signal;
+    const { signal } = controller;
+    const stop = (name: StoppingSignal) => {
+      // A second signal ends the process at once.
+      if (signal.aborted) process.exit(EXIT_OF[name]);
+      controller.abort(new Stopped(name));
+    };
+    for (const name of SIGNALS) process.on(name, stop);
+    return Object.assign(signal, {
+      [Symbol.dispose]() {
+        for (const name of SIGNALS) process.off(name, stop);
+      },
+    });
   },
 };
 
@@ -75,11 +98,6 @@ export function endAtSignals(): void {
   if (process.pid !== 1) return;
   for (const name of SIGNALS)
     process.on(name, () => {
-      if (process.listenerCount(name) === 1) endBy(name);
+      if (process.listenerCount(name) === 1) process.exit(EXIT_OF[name]);
     });
-}
-
-/** Ends this process with the exit code that a shell shows for the signal. */
-function endBy(name: (typeof SIGNALS)[number]): never {
-  process.exit(name === 'SIGINT' ? EXIT.interrupted : EXIT.terminated);
 }

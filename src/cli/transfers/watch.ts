@@ -35,8 +35,9 @@ export async function watch(
   json: boolean | undefined,
 ): Promise<void> {
   failUntilVerdict();
+  using stop = terminal().stopSignal();
   const last = await follow(installation, accountId, id, {
-    ...{ json, signal: terminal().stopSignal() },
+    ...{ json, signal: stop },
     onEnd({ status }) {
       terminal().exitCode = ENDS[status] ?? EXIT.failed;
     },

@@ -67,7 +67,7 @@ export function addReceiverCommands(webhooks: Command): void {
 
 async function listen({ port, json, ...given }: ListenOptions): Promise<void> {
   const secret = await readSecret(given);
-  const stop = terminal().stopSignal();
+  using stop = terminal().stopSignal();
   const failed = Promise.withResolvers<never>();
   const server = createServer((request, response) => {
     take(request, response, secret, json).catch(failed.reject);

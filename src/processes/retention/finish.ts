@@ -49,18 +49,25 @@ export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
 /**
  * Removes all transfers from the log that open records name. Returns false if a consumer has not
  * passed the last record within `waitMs`: then everything stays. Also returns false if another run
- * records transfers meanwhile. The next call then tries again. Call it under the lock.
+ * records transfers meanwhile. The next call then tries again. Call it under the lock. Throws the
+ * reason of `stop` after that aborts.
  */
-export async function finish(deps: ConsumerDeps, cause: Cause, waitMs: number): Promise<boolean> {
+export async function finish(
+  deps: ConsumerDeps,
+  cause: Cause,
+  waitMs: number,
+  stop?: AbortSignal,
+): Promise<boolean> {
   const { store } = deps;
   const { revisions, last } = await openRecords(deps);
   if (last === null || revisions.length === 0) return true;
-  if (!(await havePassed(deps, last.position, waitMs))) return false;
+  if (!(await havePassed(deps, last.position, waitMs, stop))) return false;
   const needed = await lastStreams(deps);
   for (const revision of revisions) {
     const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
     const streams = record ? streamsOf(record.data) : [];
     if (streams.some((stream) => needed.has(stream))) return false;
+    stop?.throwIfAborted();
     await store.remove(streams, { stream: RETENTION, revision });
   }
   return appendCompleted(store, last, cause);
@@ -87,12 +94,18 @@ function followers(store: EventStore): Consumer[] {
   );
 }
 
-async function havePassed(deps: ConsumerDeps, position: bigint, waitMs: number): Promise<boolean> {
+async function havePassed(
+  deps: ConsumerDeps,
+  position: bigint,
+  waitMs: number,
+  stop?: AbortSignal,
+): Promise<boolean> {
   const until = performance.now() + waitMs;
   for (const consumer of followers(deps.store)) {
-    await catchUpIfIdle(deps, consumer);
+    await catchUpIfIdle(deps, consumer, stop);
     const { table, name } = consumer;
     while (((await loadCheckpoint(deps.sql, table, name))?.position ?? 0n) < position) {
+      stop?.throwIfAborted();
       if (performance.now() >= until) return false;
       await sleep(LOOK_MS);
     }

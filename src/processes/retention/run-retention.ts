@@ -18,7 +18,7 @@
  *
  * The read models forget a transfer with its record, so a rebuild gives the same rows.
  */
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { join } from 'node:path';
 import { writeNewFile } from '../../adapters/durable-file.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
@@ -65,11 +65,13 @@ export interface RetentionResult {
 /**
  * Exports and removes the transfers of the choice. Throws `unavailable` if another run is under
  * way, if read models are to be rebuilt first, if they are behind the log, or if a store goes away.
+ * Throws the reason of `stop` soon after that aborts; what is recorded then leaves the log later.
  */
 export async function runRetention(
   deps: RetentionDeps,
   run: RetentionRun,
   cause: Cause,
+  stop: AbortSignal = new AbortController().signal,
 ): Promise<RetentionResult> {
   if (deps.otherVersions.size > 0)
     throw new DomainError(
@@ -80,10 +82,11 @@ export async function runRetention(
   const held = await deps.locks.tryAcquire(RETENTION_LOCK);
   if (!held)
     throw new DomainError('unavailable', 'Another run is under way; try again when it has ended');
-  const assertHeld = () => held.signal.throwIfAborted();
   try {
-    return await exportAndRemove(deps, run, cause, assertHeld);
+    return await exportAndRemove(deps, run, cause, AbortSignal.any([stop, held.signal]));
   } catch (error) {
+    // What was cancelled may fail in its own way.
+    stop.throwIfAborted();
     throw run.folder !== null && (held.signal.aborted || isStoreUnavailable(error))
       ? interrupted(error as Error)
       : error;
@@ -108,7 +111,7 @@ async function exportAndRemove(
   deps: RetentionDeps,
   { folder, onExport, inFile = IN_FILE, ...choice }: RetentionRun,
   cause: Cause,
-  assertHeld: () => void,
+  stop: AbortSignal,
 ): Promise<RetentionResult> {
   // A read model that is behind does not show the batch or run that a transfer still belongs to.
   for (const name of ['transfers', 'batches', 'flows'] as const)
@@ -118,11 +121,13 @@ async function exportAndRemove(
         `The read model ${name} is behind the log: try again when it has caught up`,
       );
   // What an interrupted run recorded is not chosen again.
-  let completed = folder === null || (await finish(deps, cause, WAIT_MS));
+  let completed = folder === null || (await finish(deps, cause, WAIT_MS, stop));
+  stop.throwIfAborted();
   const checkpoint = await checkpointNow(deps, cause);
   const chosen = choose(deps, choice, checkpoint.size);
   const done: RetentionResult = { transfers: 0, events: 0, checkpoint, files: [], completed };
   for (let next = await chosen.next(); !next.done; next = await chosen.next()) {
+    stop.throwIfAborted();
     if (folder === null) {
       count(done, next.value.transfer);
       continue;
@@ -131,9 +136,10 @@ async function exportAndRemove(
     const transfers: RemovedTransfer[] = [];
     const name = fileName(choice.endedBefore);
     const sha256 = createHash('sha256');
-    await writeNewFile(join(folder, name), exported(next.value, chosen, transfers, inFile, sha256));
+    const lines = exported(next.value, chosen, transfers, { inFile, sha256, stop });
+    await writeNewFile(join(folder, name), lines);
     const file = { name, sha256: sha256.digest('hex') };
-    assertHeld();
+    stop.throwIfAborted();
     const { size, root_hash } = checkpoint;
     const facts = {
       ended_before: choice.endedBefore.toISOString(),
@@ -142,8 +148,8 @@ async function exportAndRemove(
     await appendRecords(deps.store, await lastRecord(deps.sql), facts, cause);
     for (const transfer of transfers) count(done, transfer);
     done.files.push({ ...file, transfers: transfers.length });
-    completed = (await finish(deps, cause, WAIT_MS)) && completed;
-    assertHeld();
+    completed = (await finish(deps, cause, WAIT_MS, stop)) && completed;
+    stop.throwIfAborted();
   }
   return { ...done, completed };
 }
@@ -158,15 +164,16 @@ async function* exported(
   first: Chosen,
   more: AsyncGenerator<Chosen>,
   transfers: RemovedTransfer[],
-  limit: number,
-  sha256: ReturnType<typeof createHash>,
+  { inFile, sha256, stop }: { inFile: number; sha256: Hash; stop: AbortSignal },
 ): AsyncGenerator<string> {
   for (let chosen: Chosen | null = first; chosen !== null; ) {
+    stop.throwIfAborted();
     transfers.push(chosen.transfer);
     const lines = chosen.events.map((event) => `${JSON.stringify(toAuditEvent(event))}\n`).join('');
     sha256.update(lines);
     yield lines;
-    const next: IteratorResult<Chosen> | null = transfers.length < limit ? await more.next() : null;
+    const next: IteratorResult<Chosen> | null =
+      transfers.length < inFile ? await more.next() : null;
     chosen = next === null || next.done ? null : next.value;
   }
 }

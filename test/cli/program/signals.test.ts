@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { EXIT } from '../../../src/cli/program/exit-codes.ts';
+import { PROCESS } from '../../../src/cli/program/terminal.ts';
 import { descendants, killAll } from '../../support/programs/process-tree.ts';
 import { CLI_TIMEOUT_MS, environmentOf, written } from '../../support/service/cli.ts';
 
@@ -20,6 +21,17 @@ const whyNot = (() => {
     return 'unshare -p fails here';
   }
 })();
+
+test('a signal that no command waits for ends the process as ever', () => {
+  const handlers = () => ['SIGINT', 'SIGTERM'].map((name) => process.listenerCount(name));
+  const before = handlers();
+  {
+    using stop = PROCESS.stopSignal();
+    expect(stop.aborted).toBe(false);
+    expect(handlers()).toEqual(before.map((count) => count + 1));
+  }
+  expect(handlers()).toEqual(before);
+});
 
 let started: number[] = [];
 afterEach(() => killAll(started));

@@ -104,7 +104,11 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     return { ...(headOfNote(note) as NonNullable<ReturnType<typeof headOfNote>>), source };
   }
 
-  function run(changes: Partial<RetentionRun> = {}, deps: TestInstallation = installation) {
+  function run(
+    changes: Partial<RetentionRun> = {},
+    deps: TestInstallation = installation,
+    stop?: AbortSignal,
+  ) {
     return runRetention(
       deps,
       {
@@ -113,6 +117,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
         ...changes,
       },
       CAUSE,
+      stop,
     );
   }
 
@@ -405,6 +410,48 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await expectGone(transfers);
     await finishInterrupted(installation);
     expect(retentionRecords((await store.read(RETENTION)).slice(-1))).toEqual([]);
+  });
+
+  it('stops when it is told to, and the next run does the rest', async () => {
+    const { store } = installation;
+    const transfers = await submitEnded(['a', 'b', 'c']);
+    const reason = new Error('stopped');
+    const left = async () => {
+      const ids = transfers.map(({ transfer_id }) => `transfer-${transfer_id}`);
+      const streams = await Promise.all(ids.map((id) => store.read(id)));
+      return streams.filter((events) => events.length > 0).length;
+    };
+    const files = await readdir(folder);
+    const records = await store.read(RETENTION);
+
+    const early = new AbortController();
+    const onExport = async () => early.abort(reason);
+    await expect(run({ onExport }, installation, early.signal)).rejects.toBe(reason);
+    expect(await readdir(folder)).toEqual(files);
+    expect(await store.read(RETENTION)).toEqual(records);
+
+    // The projector is behind, so the record would wait for a minute.
+    const projector = await installation.locks.tryAcquire(lockOf('transfers'));
+    const waiting = new AbortController();
+    const append: EventStore['append'] = async (stream, ...given) => {
+      if (stream === RETENTION) setTimeout(() => waiting.abort(reason), 500);
+      return store.append(stream, ...given);
+    };
+    const slow = { ...installation, store: { ...store, append } };
+    await expect(run({ inFile: 1 }, slow, waiting.signal)).rejects.toBe(reason);
+    await projector?.release();
+    expect(await left()).toBe(3);
+
+    const late = new AbortController();
+    const remove: EventStore['remove'] = async (...given) => {
+      await store.remove(...given);
+      late.abort(reason);
+    };
+    const deps = { ...installation, store: { ...store, remove } };
+    await expect(run({ inFile: 1 }, deps, late.signal)).rejects.toBe(reason);
+    expect(await left()).toBe(2);
+    expect(await run()).toMatchObject({ transfers: 2, completed: true });
+    await expectGone(transfers);
   });
 
   it('is whole after a crash between any two writes', async () => {

@@ -41,7 +41,7 @@ export function createCli(settings: Record<string, string>): Cli {
         stdin: () => Readable.from([Buffer.from(input)]),
         stdout,
         stderr,
-        stopSignal: () => new AbortController().signal,
+        stopSignal: neverStopped,
       });
       return toResult(code, stdout.text(), stderr.text());
     },
@@ -60,7 +60,7 @@ export function runClosed(settings: Record<string, string>, args: string[]): Pro
     stdin: () => Readable.from([]),
     stdout,
     stderr: collector(),
-    stopSignal: () => new AbortController().signal,
+    stopSignal: neverStopped,
   });
 }
 
@@ -95,6 +95,10 @@ export function environmentOf(settings: Record<string, string>): NodeJS.ProcessE
     ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign(name))),
     ...settings,
   };
+}
+
+function neverStopped() {
+  return Object.assign(new AbortController().signal, { [Symbol.dispose]: () => undefined });
 }
 
 function collector(): Writable & { text(): string } {
