@@ -7,6 +7,7 @@ import { IDEMPOTENCY_HOURS } from '../../domain/idempotency.ts';
 import type { Installation } from '../../installation.ts';
 import { type RetentionResult, runRetention } from '../../processes/retention/run-retention.ts';
 import { given, recordAccess } from '../program/access.ts';
+import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson } from '../program/output.ts';
 import { accountName } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
@@ -22,6 +23,11 @@ export const SHORTEST_HOURS = 2 * IDEMPOTENCY_HOURS;
 const WHEN_STOPPED =
   'Each transfer is still in the log, or a record names it: run the same command again. You can ' +
   'delete files that no record names';
+
+const WHEN_BEHIND =
+  'A process is behind the log, so recorded transfers are still in it. They leave it when the ' +
+  'process has caught up: with the next run, or within a minute if the service runs with the ' +
+  'role monitor';
 
 interface Options {
   olderThan: string;
@@ -88,10 +94,10 @@ async function run(
     if (error === stop.reason && !dryRun) note(WHEN_STOPPED);
     throw error;
   });
+  if (!outcome.completed) terminal().exitCode = EXIT.unavailable;
   if (json) return printJson(result(outcome));
   await print(summary(outcome, dryRun ?? false));
-  if (!outcome.completed)
-    note('A process is behind the log. The transfers leave the log when it has caught up');
+  if (!outcome.completed) note(WHEN_BEHIND);
 }
 
 function result({ checkpoint, ...outcome }: RetentionResult) {
@@ -101,11 +107,14 @@ function result({ checkpoint, ...outcome }: RetentionResult) {
   };
 }
 
-function summary({ transfers, events, files }: RetentionResult, dryRun: boolean): string {
+function summary(
+  { transfers, events, files, completed }: RetentionResult,
+  dryRun: boolean,
+): string {
   const counted = `${transfers} transfers with ${events} events`;
   if (dryRun) return `${counted} may leave the log`;
   return [
-    `${counted} left the log`,
+    completed ? `${counted} left the log` : `${counted} are recorded, and will leave the log`,
     ...files.map(({ name, sha256, transfers }) => `${sha256}  ${name}  ${transfers} transfers`),
   ].join('\n');
 }

@@ -148,7 +148,8 @@ async function exportAndRemove(
     await appendRecords(deps.store, await lastRecord(deps.sql), facts, cause);
     for (const transfer of transfers) count(done, transfer);
     done.files.push({ ...file, transfers: transfers.length });
-    completed = (await finish(deps, cause, WAIT_MS, stop)) && completed;
+    // It also carries out what an earlier call left.
+    completed = await finish(deps, cause, WAIT_MS, stop);
     stop.throwIfAborted();
   }
   return { ...done, completed };
