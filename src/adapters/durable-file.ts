@@ -1,20 +1,52 @@
-import { link, open, rename, unlink, writeFile } from 'node:fs/promises';
+import { closeSync, fchownSync, fstatSync, openSync, statSync } from 'node:fs';
+import { link, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * Replaces a whole file, by default readable by its owner only. After this returns, a power failure
- * does not undo it. Leaves nothing behind if it fails.
+ * Replaces a whole file, by default readable by its owner only. Root gives it to the owner of the
+ * file that it replaces, or of the folder: the service may run as that user. After this returns, a
+ * power failure does not undo it. Leaves nothing behind if it fails.
  */
 export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
   const temporary = `${file}.new`;
+  const owner = await ownerFor(file);
   try {
-    await writeFile(temporary, text, { mode, flush: true });
+    await rm(temporary, { force: true });
+    // Only a new file: root must not give away what another user has linked to this name.
+    const handle = await open(temporary, 'wx', mode);
+    try {
+      if (owner !== null) giveTo(handle.fd, owner);
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
     await rename(temporary, file);
   } catch (error) {
     await unlink(temporary).catch(() => undefined);
     throw error;
   }
   await syncFolder(dirname(file));
+}
+
+/**
+ * Creates an empty file that belongs to the owner of its folder, if this process is root and there
+ * is no such file. Others create their own.
+ */
+export function createForOwner(file: string, mode: number): void {
+  if (!isRoot()) return;
+  let fd: number;
+  try {
+    fd = openSync(file, 'wx', mode);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw error;
+  }
+  try {
+    giveTo(fd, statSync(dirname(file)));
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /**
@@ -41,4 +73,28 @@ export async function syncFolder(folder: string): Promise<void> {
   } finally {
     await handle.close();
   }
+}
+
+interface Owner {
+  uid: number;
+  gid: number;
+}
+
+/** Returns who owns what replaces this file, if this process may give files away; else null. */
+async function ownerFor(file: string): Promise<Owner | null> {
+  if (!isRoot()) return null;
+  return stat(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return stat(dirname(file));
+    throw error;
+  });
+}
+
+/** Does nothing if the file has this owner: not every file system knows owners. */
+function giveTo(fd: number, { uid, gid }: Owner): void {
+  const now = fstatSync(fd);
+  if (now.uid !== uid || now.gid !== gid) fchownSync(fd, uid, gid);
+}
+
+function isRoot(): boolean {
+  return process.geteuid?.() === 0;
 }

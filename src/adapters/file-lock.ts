@@ -1,5 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
+import { createForOwner } from './durable-file.ts';
 
 export interface FileLock {
   release(): void;
@@ -21,6 +22,7 @@ const held = new Set<DatabaseSync>();
  * that Node can use without a native add-on.
  */
 export function tryFileLock(file: string, mode: 'shared' | 'exclusive'): FileLock | null {
+  createForOwner(file, 0o644);
   const database = new DatabaseSync(file, { timeout: 0 });
   try {
     // SQLite would store a journal on the disk, which may be full.

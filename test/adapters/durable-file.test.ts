@@ -1,8 +1,10 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { replaceFile, writeNewFile } from '../../src/adapters/durable-file.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createForOwner, replaceFile, writeNewFile } from '../../src/adapters/durable-file.ts';
+import { tryFileLock } from '../../src/adapters/file-lock.ts';
+import { loadMasterKeys } from '../../src/adapters/master-key.ts';
 
 test('a new file that cannot be written leaves nothing behind', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
@@ -26,4 +28,52 @@ test('a file that cannot be replaced leaves nothing behind', async () => {
   await mkdir(join(folder, 'a'));
   await expect(replaceFile(join(folder, 'a'), 'one')).rejects.toThrow('EISDIR');
   expect(await readdir(folder)).toEqual(['a']);
+});
+
+describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)', () => {
+  const [SERVICE, OTHER] = [65_534, 65_533];
+  async function folderOfService(): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await chown(folder, SERVICE, SERVICE);
+    return folder;
+  }
+  const ownerOf = async (file: string) => {
+    const { uid, gid, mode } = await stat(file);
+    return [uid, gid, mode & 0o777];
+  };
+
+  test('belongs to the owner of the file that it replaces, else of the folder', async () => {
+    const file = join(await folderOfService(), 'a');
+    await replaceFile(file, 'one');
+    expect(await ownerOf(file)).toEqual([SERVICE, SERVICE, 0o600]);
+    await chown(file, OTHER, OTHER);
+    await replaceFile(file, 'two');
+    expect(await ownerOf(file)).toEqual([OTHER, OTHER, 0o600]);
+    expect(await readFile(file, 'utf8')).toBe('two');
+  });
+
+  test('is never another file that a link names', async () => {
+    const folder = await folderOfService();
+    const [other, elsewhere] = [join(folder, 'other'), await mkdtemp(join(tmpdir(), 'waybill-'))];
+    onTestFinished(() => rm(elsewhere, { recursive: true }));
+    const secret = join(elsewhere, 'secret');
+    await replaceFile(secret, 'secret');
+    await symlink(secret, `${other}.new`);
+    await replaceFile(other, 'one');
+    await symlink(secret, join(folder, 'log'));
+    createForOwner(join(folder, 'log'), 0o600);
+    expect(await ownerOf(secret)).toEqual([0, 0, 0o600]);
+    expect(await readFile(secret, 'utf8')).toBe('secret');
+  });
+
+  test('may be a master key that rotates, and a lock', async () => {
+    const dataDir = await folderOfService();
+    const load = { setting: null, dataDir, hasHadOne: async () => false };
+    await (await loadMasterKeys(load)).rotate(async () => undefined);
+    tryFileLock(join(dataDir, 'users.lock'), 'shared')?.release();
+    for (const name of await readdir(dataDir))
+      expect((await ownerOf(join(dataDir, name))).slice(0, 2), name).toEqual([SERVICE, SERVICE]);
+    expect(await readdir(dataDir)).toEqual(['master.key', 'master.key.lock', 'users.lock']);
+  });
 });

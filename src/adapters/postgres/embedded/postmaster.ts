@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { createForOwner } from '../../durable-file.ts';
 import { connect } from '../connect.ts';
 import type { Account } from './account.ts';
 import { CANNOT_CONNECT_NOW, DISK_FULL, EmbeddedPostgresError } from './error.ts';
@@ -169,6 +170,7 @@ async function spawnPostmaster(
     cluster.data,
     ...settings.flatMap(([name, value]) => ['-c', `${name}=${value}`]),
   ];
+  createForOwner(cluster.log, 0o600);
   const log = await open(cluster.log, 'a', 0o600);
   try {
     // The server has a session of its own: Ctrl-C in a terminal is for the service, which stops the
