@@ -114,6 +114,52 @@ await describeConsole('flows in the console', () => {
     console.pardonPolls(404);
   });
 
+  test('a run that is due is said to be due, not to come at a time in the past', LONG, async () => {
+    const page = await console.visitSignedIn('/console/flows');
+    await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
+    const id = await page.evaluate(`fetch('/v1/flows', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        name: 'due',
+        source: { uri: 'sftp://shelf/out/', pattern: '*.exe' },
+        ready: { unchanged_for: '1h' },
+        trigger: null,
+        destination_uri: 'sftp://shelf/in/',
+      }),
+    }).then((answer) => answer.json()).then(({ id }) => id)`);
+    let outlook = {};
+    await page.route('**/v1/flows**', async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      Object.assign(answer.data?.[0] ?? answer, outlook);
+      await route.fulfill({ response, json: answer });
+    });
+    const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+    const row = page.getByRole('row').filter({ hasText: 'due' });
+    const fact = page.locator('.facts > div').filter({ hasText: 'Next run' });
+    for (const [next_run_at, delayed_by, shown] of [
+      [ago(1), null, /Now$/],
+      [ago(1), 'run_01M7Z45R4GQ3RTZJDY6GQSWBW9', /When the open run ends$/],
+      [ago(20), null, /Due since .*20 minutes ago$/],
+      [ago(-20), null, /Next run\s+\d{4}-.*in 19 minutes$/],
+    ] as const) {
+      outlook = { next_run_at, delayed_by };
+      await page.goto('/console/flows');
+      const cell = row.getByRole('cell').nth(3);
+      await eventually(async () =>
+        `Next run ${await cell.innerText()}`.replace(/\s+/g, ' '),
+      ).toMatch(shown);
+      await page.goto(`/console/flows/${id}`);
+      await eventually(async () => (await fact.innerText()).replace(/\s+/g, ' ')).toMatch(shown);
+    }
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await page.getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('heading', { name: 'No flows yet' }).waitFor();
+    console.pardonPolls(404);
+  });
+
   test('a flow whose folder is gone needs attention', LONG, async () => {
     const page = await console.visitSignedIn('/console/flows');
     await page.getByRole('button', { name: 'New flow' }).click();

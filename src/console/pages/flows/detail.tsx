@@ -17,7 +17,7 @@ import { EndpointLink } from '../transfers/endpoint-link.tsx';
 import { FlowActions } from './actions.tsx';
 import { type DryRun, DryRunResult } from './dry-run.tsx';
 import { Files } from './files.tsx';
-import { FlowState, RunState, readyOf, triggerOf } from './states.tsx';
+import { FlowState, NextRun, RunState, readyOf, triggerOf } from './states.tsx';
 
 const LOAD_MS = 2_000;
 
@@ -87,7 +87,7 @@ function Schedule({ flow }: { flow: Flow }) {
       <h2>Schedule</h2>
       <Facts
         of={{
-          'Next run': <Time at={flow.next_run_at} />,
+          'Next run': <NextRun flow={flow} />,
           'Waits for': flow.delayed_by ? (
             <>
               {open ? <a href={`/console/batches/${open}`}>The run before</a> : 'The run before'},

@@ -12,10 +12,9 @@ import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
-import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
-import { FlowState, late, RunStrip, triggerOf } from './states.tsx';
+import { FlowState, late, NextRun, RunStrip, triggerOf } from './states.tsx';
 
 const PAGE = 25;
 /** All flows of an account fit the largest page of the API. */
@@ -46,7 +45,7 @@ const COLUMNS: Column<Flow>[] = [
   },
   { heading: 'Recent runs', cell: ({ recent_runs }) => <RunStrip runs={recent_runs} /> },
   { heading: 'Runs', cell: (flow) => <span class="words">{triggerOf(flow)}</span> },
-  { heading: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} /> },
+  { heading: 'Next run', cell: (flow) => <NextRun flow={flow} /> },
   { heading: 'Waiting', kind: 'number', cell: (flow) => flow.waiting_files.toLocaleString('en') },
 ];
 

@@ -1,7 +1,7 @@
 import type { Flow, FlowList, FlowRun } from '../../api/operations.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
-import { distance } from '../../components/values/time.tsx';
+import { distance, Time } from '../../components/values/time.tsx';
 import { many } from '../../components/values/units.ts';
 
 const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
@@ -22,11 +22,12 @@ const LATE_MS = 5 * 60_000;
 export const late = (flows: FlowList) =>
   flows.data.filter(
     ({ failing, delayed_by, next_run_at }) =>
-      failing === null &&
-      delayed_by === null &&
-      next_run_at !== null &&
-      Date.now() - Date.parse(next_run_at) > LATE_MS,
+      failing === null && delayed_by === null && next_run_at !== null && isLate(next_run_at),
   );
+
+function isLate(due: string): boolean {
+  return Date.now() - Date.parse(due) > LATE_MS;
+}
 
 /** Runs in the strip of a flow. */
 const IN_STRIP = 12;
@@ -56,6 +57,19 @@ export function RunStrip({ runs }: { runs: FlowRun[] }) {
       return { id, tone, text: `${label}${files}, ${distance(started_at)}` };
     });
   return <Strip label="Recent runs, oldest first" marks={marks} />;
+}
+
+/** Shows when a flow runs next. While a run is due, the API has the time since which it is. */
+export function NextRun({ flow: { next_run_at, delayed_by } }: { flow: Flow }) {
+  if (next_run_at === null || Date.parse(next_run_at) > Date.now())
+    return <Time at={next_run_at} />;
+  if (delayed_by !== null) return <>When the open run ends</>;
+  if (!isLate(next_run_at)) return <>Now</>;
+  return (
+    <>
+      Due since <Time at={next_run_at} />
+    </>
+  );
 }
 
 /** Returns when a flow runs, in words. */
