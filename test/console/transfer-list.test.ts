@@ -130,6 +130,19 @@ await describeConsole('the list of transfers', () => {
     },
   );
 
+  test('keeps the filter of a day whose year is typed with a digit too many', async () => {
+    const page = await console.visitSignedIn(`${list('years')}&from_date=2026-01-01`);
+    const from = page.getByLabel('Created from');
+    await eventually(() => from.inputValue()).toBe('2026-01-01');
+    await from.fill('12026-01-01');
+    await page.getByText('Enter a year of four digits').waitFor();
+    expect(parameter(page, 'from_date')).toBe('2026-01-01');
+    await expectAccessible(page);
+    await from.fill('2026-01-02');
+    await eventually(() => parameter(page, 'from_date')).toBe('2026-01-02T00:00:00.000Z');
+    expect(await page.getByText('Enter a year of four digits').count()).toBe(0);
+  });
+
   test('shows the transfers that failed for a reason', LONG, async () => {
     await append('reasons', 'failed.csv', FAILED);
     await append('reasons', 'completed.csv', COMPLETED);

@@ -4,6 +4,8 @@ import { useZone } from '../values/time-zone.tsx';
 
 /** The keyboard types a year digit by digit: 2026 is at first the years 2, 20 and 202. */
 const FIRST_YEAR = '1000';
+/** `YYYY-MM-DD`. Browsers also accept years of five and six digits, which no time of the API has. */
+const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /**
  * A field for the first or last day of a filter, in the shown zone. Its value is the instant at
@@ -25,9 +27,10 @@ export function DayField({
   // Until a year is whole, the field keeps it, even if the page renders again.
   const [typed, setTyped] = useState(day);
   useEffect(() => setTyped(day), [day]);
+  const isWrong = typed !== '' && !DAY.test(typed);
   function change(to: string): void {
     setTyped(to);
-    if (to === '' || to >= FIRST_YEAR) onChange(edgeOf(to, edge, zone));
+    if (to === '' || (DAY.test(to) && to >= FIRST_YEAR)) onChange(edgeOf(to, edge, zone));
   }
   return (
     <label>
@@ -35,8 +38,14 @@ export function DayField({
       <input
         type="date"
         value={typed}
+        aria-invalid={isWrong ? true : undefined}
         onChange={({ currentTarget }) => change(currentTarget.value)}
       />
+      {isWrong && (
+        <span class="error" role="alert">
+          Enter a year of four digits
+        </span>
+      )}
     </label>
   );
 }
