@@ -238,6 +238,16 @@ describe('an endpoint request', () => {
     },
   );
 
+  it.each([
+    ['a.example. com', 'must not contain a blank: remove the one after "a.example."'],
+    ['a\u00a0b.example', 'must not contain a blank: remove the one after "a"'],
+    [' a.example', 'must not start or end with a blank'],
+    ['u:secret@a.example b', 'must be a host name or an address'],
+  ])('says where the host %j has a blank, but repeats no password', (host, problem) => {
+    const { error } = endpointRequest.safeParse({ ...SFTP, host });
+    expect(error?.issues.map(({ message }) => message)).toEqual([problem]);
+  });
+
   it.each(['bank', 'sftp_1.example.com.', 'bücher.example', '10.0.0.1', '2001:db8::1'])(
     'names the host %j',
     (host) => expect(of({ host })).toEqual([]),

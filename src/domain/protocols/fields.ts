@@ -31,6 +31,15 @@ function isCertificate(pem: string): boolean {
   }
 }
 
+/** Says what is wrong with a host that has signs of a URL, or where it has a blank. */
+function objectionToHost(value: string): string {
+  const blank = value.search(/\s/);
+  // A URL may hold a password, which the message would repeat.
+  if (blank < 0 || /[/@?#\\]/.test(value)) return 'must be a host name or an address';
+  if (value.trim() !== value) return 'must not start or end with a blank';
+  return `must not contain a blank: remove the one after "${value.slice(0, blank)}"`;
+}
+
 // These rules apply to requests only: a log may hold values that an older version accepted. The
 // API's documentation shows `.regex` and `.max`, for answers too. It does not show `.refine`.
 export const secret = text.min(1).max(16_384);
@@ -38,7 +47,7 @@ export const password = secret.meta({ examples: ['correct horse battery staple']
 export const host = plain
   .min(1)
   .max(253)
-  .regex(/^[^\s/@?#\\]+$/, { error: 'must be a host name or an address', abort: true })
+  .regex(/^[^\s/@?#\\]+$/, { error: ({ input }) => objectionToHost(String(input)), abort: true })
   .refine(isHost, 'must be a host name or an address, an IPv6 address without brackets')
   .toLowerCase()
   .meta({ examples: ['files.example.com'] });

@@ -113,10 +113,24 @@ export function toBody(fields: EndpointField[], values: Values): Record<string, 
   return hop.length === 0 ? body : { ...body, via: Object.fromEntries(hop) };
 }
 
+/** Texts that never have a blank at an end. It comes with a text that is copied, and goes unseen. */
+const WITHOUT_BLANKS = [
+  'name',
+  'host',
+  'via.host',
+  'bucket',
+  'region',
+  'endpoint_url',
+  'account',
+  'container',
+  'access_key_id',
+];
+
 function flatBody(fields: EndpointField[], values: Values): Record<string, unknown> {
   const body: Record<string, unknown> = {};
   for (const { name, kind } of fields) {
-    const value = values[name] ?? '';
+    const typed = values[name] ?? '';
+    const value = WITHOUT_BLANKS.includes(name) ? typed.trim() : typed;
     if (kind === 'yes-no') body[name] = value === 'true';
     else if (name === 'accounts' && value !== '')
       body[name] = value.split(',').map((account) => account.trim());
