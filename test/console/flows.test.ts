@@ -154,6 +154,11 @@ await describeConsole('flows in the console', () => {
       await eventually(async () => (await fact.innerText()).replace(/\s+/g, ' ')).toMatch(shown);
     }
     await page.unrouteAll({ behavior: 'ignoreErrors' });
+    // Reordered, its name would end in `exe.pdf`.
+    writeFileSync(join(shelf.root, 'out', 'bill\u202efdp.exe'), 'x');
+    await page.getByRole('button', { name: 'Dry run' }).click();
+    const dry = page.getByRole('table', { name: 'Files of the dry run' });
+    await dry.getByRole('rowheader').getByText('bill%E2%80%AEfdp.exe').waitFor();
     await page.getByRole('button', { name: 'Remove' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
     await page.getByRole('heading', { name: 'No flows yet' }).waitFor();

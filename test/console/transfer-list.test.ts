@@ -143,6 +143,47 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByText('Enter a year of four digits').count()).toBe(0);
   });
 
+  test('keeps names of right-to-left letters from reordering a row', LONG, async () => {
+    // A log of an earlier version may have such a name.
+    await append('scripts', 'bill\u202efdp.exe', COMPLETED);
+    await append('\u05d0\u05d1/\u05d2\u05d3-scripts/7', '\u05d4\u05d5.pdf', COMPLETED);
+    await untilFound('scripts', 2);
+    const page = await console.visitSignedIn(list('scripts'));
+    await page.getByRole('link', { name: 'bill%E2%80%AEfdp.exe' }).waitFor();
+    const left = (row: string, text: string) =>
+      page.evaluate(`(() => {
+        const row = [...document.querySelectorAll('tbody tr')]
+          .find(({ textContent }) => textContent.includes('${row}'));
+        const walker = document.createTreeWalker(row.querySelector('.route'), NodeFilter.SHOW_TEXT);
+        for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+          const at = node.data.indexOf('${text}');
+          if (at < 0) continue;
+          const range = document.createRange();
+          range.setStart(node, at);
+          range.setEnd(node, at + '${text}'.length);
+          return range.getBoundingClientRect().left;
+        }
+      })()`) as Promise<number>;
+    const folders = ['\u05d0\u05d1', '\u05d2\u05d3', '7', '\u05d4\u05d5'];
+    const places = await Promise.all(folders.map((folder) => left('\u05d4\u05d5.pdf', folder)));
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    // The ending of a name stays at its right.
+    const ending = `(() => {
+      const link = [...document.querySelectorAll('.file')]
+        .find(({ textContent }) => textContent.includes('.pdf'));
+      const text = document.createTreeWalker(link, NodeFilter.SHOW_TEXT).nextNode();
+      const leftOf = (from, to) => {
+        const range = document.createRange();
+        range.setStart(text, from);
+        range.setEnd(text, to);
+        return range.getBoundingClientRect().left;
+      };
+      return leftOf(2, 6) > leftOf(0, 2);
+    })()`;
+    expect(await page.evaluate(ending)).toBe(true);
+    await expectAccessible(page);
+  });
+
   test('shows the transfers that failed for a reason', LONG, async () => {
     await append('reasons', 'failed.csv', FAILED);
     await append('reasons', 'completed.csv', COMPLETED);

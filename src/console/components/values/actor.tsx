@@ -1,3 +1,5 @@
+import { Name } from './names.tsx';
+
 interface ActorProps {
   /** The actor of an event, such as `console:key_01J…` or `mover:…`. */
   actor: string;
@@ -12,7 +14,7 @@ export function Actor({ actor, keyNames }: ActorProps) {
   if (name === undefined) return <code>{actor}</code>;
   return (
     <span title={actor}>
-      {name} ({kind === 'console' ? 'console' : 'API key'})
+      <Name of={name} /> ({kind === 'console' ? 'console' : 'API key'})
     </span>
   );
 }

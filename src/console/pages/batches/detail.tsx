@@ -8,6 +8,7 @@ import { Page } from '../../components/layout/page.tsx';
 import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
@@ -130,8 +131,16 @@ function Details({ batch }: { batch: Batch }) {
       <h2>Details</h2>
       <Facts
         of={{
-          Source: folder ? <code>{folder.source_uri}</code> : undefined,
-          Destination: folder ? <code>{folder.destination_uri}</code> : undefined,
+          Source: folder ? (
+            <code>
+              <Path of={folder.source_uri} />
+            </code>
+          ) : undefined,
+          Destination: folder ? (
+            <code>
+              <Path of={folder.destination_uri} />
+            </code>
+          ) : undefined,
           Pattern: folder ? <code>{folder.pattern}</code> : undefined,
           Subfolders: folder ? (folder.recursive ? 'Yes' : 'No') : undefined,
           'Left out': folder?.exclude.length ? <code>{folder.exclude.join(' ')}</code> : undefined,

@@ -4,6 +4,7 @@ import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { FileName } from '../../components/values/file-name.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { Reason } from '../transfers/reason.tsx';
 
@@ -18,7 +19,9 @@ const FAILED: Column<TransferListItem>[] = [
         <a class="file" href={`/console/transfers/${id}`}>
           <FileName of={file_name} />
         </a>
-        <span class="route">{destination}</span>
+        <span class="route">
+          <Path of={destination} />
+        </span>
       </>
     ),
   },
@@ -53,7 +56,11 @@ const REJECTED: Column<RejectedItem>[] = [
   {
     heading: 'Item',
     kind: 'row',
-    cell: ({ source_uri }) => <span class="mono">{source_uri}</span>,
+    cell: ({ source_uri }) => (
+      <span class="mono">
+        <Path of={source_uri} />
+      </span>
+    ),
   },
   {
     heading: 'Reason',

@@ -10,6 +10,7 @@ import { useOpen } from '../../components/layout/use-open.ts';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
@@ -42,9 +43,13 @@ function BatchName({ batch }: { batch: Batch }) {
   return (
     <>
       <a class="file" href={`/console/batches/${id}`}>
-        {nameOf(batch)}
+        <Path of={nameOf(batch)} />
       </a>
-      {folder && <span class="route">to {folder.destination_uri}</span>}
+      {folder && (
+        <span class="route">
+          to <Path of={folder.destination_uri} />
+        </span>
+      )}
       <span class="route mono">{id}</span>
     </>
   );

@@ -1,4 +1,5 @@
 import type { Batch } from '../../api/operations.ts';
+import { isolated } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { many } from '../../components/values/units.ts';
 import { useOverview } from '../../overview.tsx';
@@ -23,7 +24,7 @@ export function useBatchName(): (batch: Batch) => string {
     if (folder) return folder.source_uri;
     const items = many(counts.items, 'file');
     if (flow_id !== null)
-      return `Run of ${flows?.find(({ id }) => id === flow_id)?.name ?? 'a flow'}, ${items}`;
+      return `Run of ${isolated(flows?.find(({ id }) => id === flow_id)?.name ?? 'a flow')}, ${items}`;
     return `${retry_of === null ? 'Batch' : 'Retry'} of ${items}`;
   };
 }

@@ -10,6 +10,7 @@ import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
@@ -145,7 +146,9 @@ function Runs({ runs }: { runs: FlowRun[] }) {
 function FlowFolder({ of }: { of: string }) {
   return (
     <>
-      <code>{of}</code>
+      <code>
+        <Path of={of} />
+      </code>
       <EndpointLink of={of} />
     </>
   );

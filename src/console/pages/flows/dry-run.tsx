@@ -1,5 +1,6 @@
 import type { RunAnswer } from '../../api/operations.ts';
 import { type Column, Table } from '../../components/tables/table.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 
 /** The answer to a dry run. */
@@ -19,8 +20,12 @@ const COLUMNS: Column<File>[] = [
     kind: 'row',
     cell: ({ path, destination_uri }) => (
       <>
-        {path}
-        {destination_uri && <span class="route">to {destination_uri}</span>}
+        <Path of={path} />
+        {destination_uri && (
+          <span class="route">
+            to <Path of={destination_uri} />
+          </span>
+        )}
       </>
     ),
   },

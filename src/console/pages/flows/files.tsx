@@ -3,6 +3,7 @@ import type { FlowFile } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { many } from '../../components/values/units.ts';
@@ -19,9 +20,11 @@ const COLUMNS: Column<FlowFile>[] = [
     cell: ({ source_uri, transfer_id, error }) => (
       <>
         {transfer_id === null ? (
-          readable(source_uri)
+          <Path of={readable(source_uri)} />
         ) : (
-          <a href={`/console/transfers/${transfer_id}`}>{readable(source_uri)}</a>
+          <a href={`/console/transfers/${transfer_id}`}>
+            <Path of={readable(source_uri)} />
+          </a>
         )}
         {error && <span class="route">{error.message}</span>}
       </>

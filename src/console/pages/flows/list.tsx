@@ -12,6 +12,7 @@ import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
 import { FlowState, late, NextRun, RunStrip, triggerOf } from './states.tsx';
@@ -30,7 +31,9 @@ const COLUMNS: Column<Flow>[] = [
         <a class="file" href={`/console/flows/${id}`}>
           {name}
         </a>
-        <span class="route">{source.uri}</span>
+        <span class="route">
+          <Path of={source.uri} />
+        </span>
       </>
     ),
   },

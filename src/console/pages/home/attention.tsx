@@ -1,4 +1,5 @@
 import { isUnanswered } from '../../api/client.ts';
+import { Name } from '../../components/values/names.tsx';
 import { Status } from '../../components/values/status.tsx';
 import type { Check, Finding } from './checks.ts';
 
@@ -54,7 +55,16 @@ function Notice({ finding: { tone, title, items, link } }: { finding: Finding })
           <ul>
             {items.map(({ name, href, detail }) => (
               <li key={name}>
-                {href ? <a href={href}>{name}</a> : <strong>{name}</strong>} {detail}
+                {href ? (
+                  <a href={href}>
+                    <Name of={name} />
+                  </a>
+                ) : (
+                  <strong>
+                    <Name of={name} />
+                  </strong>
+                )}{' '}
+                {detail}
               </li>
             ))}
           </ul>

@@ -12,6 +12,7 @@ import { Page } from '../../components/layout/page.tsx';
 import { OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { Icon } from '../../components/values/icon.tsx';
+import { isolated } from '../../components/values/names.tsx';
 import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { useSession } from '../../session.tsx';
@@ -155,11 +156,16 @@ function RevokeButton({ apiKey: { id, name }, onRevoked }: { apiKey: Key; onRevo
   const { session } = useSession();
   async function revoke(): Promise<void> {
     await call('POST /v1/keys/{key_id}/revoke', { path: { key_id: id } });
-    notify(`${name} revoked`);
+    notify(`${isolated(name)} revoked`);
     onRevoked();
   }
   return (
-    <ConfirmButton label="Revoke" target={name} title={`Revoke ${name}?`} onConfirm={revoke}>
+    <ConfirmButton
+      label="Revoke"
+      target={name}
+      title={`Revoke ${isolated(name)}?`}
+      onConfirm={revoke}
+    >
       <p>Requests with this key fail at once. You cannot undo this.</p>
       {id === session.key_id && (
         <p class="notice warning">You are signed in with this key. Revoking it signs you out.</p>

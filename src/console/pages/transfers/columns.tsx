@@ -5,6 +5,7 @@ import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { FileName } from '../../components/values/file-name.tsx';
+import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, duration, speed } from '../../components/values/units.ts';
 import { Reason } from './reason.tsx';
@@ -24,8 +25,8 @@ export const FILE: Column<Row> = {
         <FileName of={file_name} />
       </a>
       <span class="route mono clamp" title={`${source} → ${destination}`}>
-        <span>{readable(source)}</span> <span aria-hidden="true">→</span>{' '}
-        <span>{readable(destination)}</span>
+        <Path of={readable(source)} /> <span aria-hidden="true">→</span>{' '}
+        <Path of={readable(destination)} />
       </span>
     </>
   ),

@@ -1,10 +1,10 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Icon } from '../../components/values/icon.tsx';
 import { inputTime } from '../../components/values/instants.ts';
+import { Name } from '../../components/values/names.tsx';
 import { useZone } from '../../components/values/time-zone.tsx';
 import { bytes } from '../../components/values/units.ts';
 import type { FileEntry } from './file-order.ts';
-import { seen } from './uri.tsx';
 
 interface FilesProps {
   /** Begins and ends with a slash. */
@@ -75,7 +75,7 @@ function Entry({ entry: { name, type, size, modified_at }, choosable, onChoose }
       <button type="button" disabled={!isFolder && !choosable} onClick={once(onChoose)}>
         <Icon name={isFolder ? 'folder' : 'file'} />
         <span>
-          {seen(name)}
+          <Name of={name} />
           {isFolder && '/'}
         </span>
         <span class="muted number">{!isFolder && bytes(size)}</span>

@@ -1,3 +1,5 @@
+import { Path } from '../../components/values/names.tsx';
+
 /** Letters, digits and spaces of names. Others stay encoded: some would reorder or hide text. */
 const PLAIN = /[\p{L}\p{M}\p{N}\p{Extended_Pictographic} ]/u;
 /** A longer one takes the whole width of a list of facts. */
@@ -15,15 +17,11 @@ export function readable(uri: string): string {
   });
 }
 
-/** Controls, and signs that reorder or hide text: `invoice\u202efdp.exe` would look like a PDF. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
-/** Returns the name of a file as it is on its server, with what a reader would not see encoded. */
-export function seen(name: string): string {
-  return name.replace(UNSEEN, encodeURIComponent);
-}
-
 /** A URI as it is, to be copied. */
 export function Uri({ of }: { of: string }) {
-  return <code class={of.length > LENGTHY ? 'lengthy' : undefined}>{of}</code>;
+  return (
+    <code class={of.length > LENGTHY ? 'lengthy' : undefined}>
+      <Path of={of} />
+    </code>
+  );
 }

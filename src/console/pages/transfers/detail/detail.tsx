@@ -8,6 +8,7 @@ import { Page } from '../../../components/layout/page.tsx';
 import { UnloadedPage } from '../../../components/layout/unloaded-page.tsx';
 import { CopyableId } from '../../../components/values/copyable-id.tsx';
 import { MarkedText } from '../../../components/values/marked-text.tsx';
+import { seen } from '../../../components/values/names.tsx';
 import { Time } from '../../../components/values/time.tsx';
 import { many } from '../../../components/values/units.ts';
 import { TransferActions } from '../actions.tsx';
@@ -45,7 +46,7 @@ export function TransferPage() {
   }
   return (
     <Page
-      title={transfer.file_name}
+      title={seen(transfer.file_name)}
       subtitle={
         <>
           <span role="status">

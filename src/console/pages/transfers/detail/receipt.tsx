@@ -10,6 +10,7 @@ import { UnloadedPage } from '../../../components/layout/unloaded-page.tsx';
 import { type Column, Table } from '../../../components/tables/table.tsx';
 import { Actor } from '../../../components/values/actor.tsx';
 import { Facts } from '../../../components/values/facts.tsx';
+import { Path, seen } from '../../../components/values/names.tsx';
 import { Time } from '../../../components/values/time.tsx';
 import { bytes } from '../../../components/values/units.ts';
 import { endsTransfer } from '../states.tsx';
@@ -135,13 +136,21 @@ function Moved({ events }: { events: Leaf[] }) {
   const completed = end.type === 'transfer.completed' ? end.data : null;
   return (
     <section class="card">
-      <h2>{data.file_name}</h2>
+      <h2>{seen(data.file_name)}</h2>
       <Facts
         of={{
           Outcome: EVENT_WORDS[end.type],
           Error: end.type === 'transfer.failed' ? end.data.error.message : undefined,
-          Source: <code>{data.source}</code>,
-          Destination: <code>{data.destination}</code>,
+          Source: (
+            <code>
+              <Path of={data.source} />
+            </code>
+          ),
+          Destination: (
+            <code>
+              <Path of={data.destination} />
+            </code>
+          ),
           Size: completed ? exactly(completed.size_bytes) : undefined,
           'SHA-256': completed ? <code>{completed.checksum_sha256}</code> : undefined,
           Verified: completed ? checksOf(completed.verification) : undefined,

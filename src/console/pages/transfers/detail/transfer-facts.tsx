@@ -1,6 +1,7 @@
 import type { TransferDetail } from '../../../api/operations.ts';
 import { CopyButton } from '../../../components/values/copy-button.tsx';
 import { Facts } from '../../../components/values/facts.tsx';
+import { Path } from '../../../components/values/names.tsx';
 import { Time } from '../../../components/values/time.tsx';
 import { bytes, speed } from '../../../components/values/units.ts';
 import { afterInWords } from '../after-fields.tsx';
@@ -96,7 +97,9 @@ function AfterFacts({ after }: { after: NonNullable<TransferDetail['after']> }) 
       {after.moved_to && (
         <>
           {': '}
-          <code>{after.moved_to}</code>
+          <code>
+            <Path of={after.moved_to} />
+          </code>
         </>
       )}
     </>
