@@ -8,6 +8,7 @@ import {
 } from '../support/console/console.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { LONG } from '../support/run/long.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -66,6 +67,34 @@ await describeConsole('unsent input in the console', () => {
     await page.getByRole('link', { name: 'Cancel' }).click();
     await eventually(() => heading(page).innerText()).toBe('Endpoints');
     expect(await question(page).count()).toBe(0);
+  });
+
+  test('is not what is typed to find a file on a server', async () => {
+    await configureEndpoint(console.installation, {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: 'shelf.invalid',
+      username: 'u',
+      password: 'p',
+    });
+    const page = await console.visitSignedIn('/console/transfers/new');
+    await page.route('**/files?*', (route) =>
+      route.fulfill({ json: { path: '/', data: [], truncated: false } }),
+    );
+    const source = page.getByRole('group', { name: 'Source' });
+    await source.getByRole('button', { name: 'Browse shelf' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Search this folder').fill('report');
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await eventually(() => heading(page).innerText()).toBe('Webhooks');
+    expect(await question(page).count()).toBe(0);
+
+    // A path that is typed into the form is.
+    await page.goBack();
+    await source.getByLabel('Path').fill('/report.csv');
+    await page.getByRole('link', { name: 'Webhooks', exact: true }).click();
+    await answer(page, 'Stay');
   });
 
   test('stays when the page is reloaded, if the user says so', async () => {

@@ -61,7 +61,9 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
     <form
       ref={form}
       noValidate
-      onInput={() => {
+      onInput={({ target, currentTarget }) => {
+        // A dialog inside the form, such as one that browses files, has no input of the form.
+        if (currentTarget.contains((target as Element).closest('dialog'))) return;
         setUnsent(true);
         noteTyped();
       }}
