@@ -201,6 +201,23 @@ await describeConsole('endpoints in the console', () => {
     expect(await saved('blanks')).toMatchObject({ settings: { host: 'files.example.com' } });
   });
 
+  test('have host keys until a time, which the form does not cut to its day', LONG, async () => {
+    const page = await console.visitSignedIn(`${LIST}/new`);
+    const keys = page.getByLabel('Host keys');
+    const values = { Name: 'until', Host: 'until.invalid', 'User name': 'u' };
+    for (const [label, value] of Object.entries(values))
+      await page.getByLabel(label, { exact: true }).fill(value);
+    await page.getByRole('textbox', { name: 'Password' }).fill('p');
+    const key = `SHA256:${'a'.repeat(42)}A`;
+    await keys.fill(`${key} 2099-06-30 18:00`);
+    await save(page).click();
+    await eventually(() => keys.getAttribute('aria-invalid')).toBe('true');
+    console.pardon(400);
+    await keys.fill(`${key} 2099-06-30T18:00:00Z`);
+    await save(page).click();
+    await eventually(() => heading(page)).toBe('until');
+  });
+
   test('keep their credentials, unless these would go to another server', LONG, async () => {
     const id = await configureEndpoint(console.installation, {
       name: 'kept',

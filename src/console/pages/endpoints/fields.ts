@@ -85,10 +85,12 @@ function hostKeysIn(text: string): AcceptedHostKey[] {
     .split('\n')
     .map((line) => line.trim().split(/\s+/))
     .filter(([sha256]) => sha256)
-    .map(([sha256 = '', expiry = '']) => ({
-      sha256,
-      expires_at: /^\d{4}-\d{2}-\d{2}$/.test(expiry) ? `${expiry}T00:00:00Z` : expiry || null,
-    }));
+    .map(([sha256 = '', ...rest]) => {
+      // All of it: the service rejects a time with a blank, which would be cut to its day.
+      const expiry = rest.join(' ');
+      const isDay = /^\d{4}-\d{2}-\d{2}$/.test(expiry);
+      return { sha256, expires_at: isDay ? `${expiry}T00:00:00Z` : expiry || null };
+    });
 }
 
 /** Returns the host keys that the form accepts. */
