@@ -143,6 +143,19 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByText('Enter a year of four digits').count()).toBe(0);
   });
 
+  test('shows no rows for a filter that the service rejects', async () => {
+    await append('rejected', 'a.csv', COMPLETED);
+    await untilFound('rejected', 1);
+    const page = await console.visitSignedIn(`${list('rejected')}&to_date=2099-01-01`);
+    await eventually(() => files(page)).toEqual(['a.csv']);
+    await page.getByLabel('Created from').fill('2099-02-01');
+    await page.getByRole('alert').getByText('must not be later than to_date').waitFor();
+    console.pardon(400);
+    expect(await files(page)).toEqual([]);
+    await page.getByLabel('Created from').fill('');
+    await eventually(() => files(page)).toEqual(['a.csv']);
+  });
+
   test('keeps names of right-to-left letters from reordering a row', LONG, async () => {
     // A log of an earlier version may have such a name.
     await append('scripts', 'bill\u202efdp.exe', COMPLETED);

@@ -1,9 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { isUnanswered, RequestFailed, whenReached } from './client.ts';
+import { isTransient, isUnanswered, RequestFailed, whenReached } from './client.ts';
 import { isVisible, useVisible } from './use-visible.ts';
 
 export interface Loaded<T> {
-  /** The latest result; null before the first. It stays while a newer one loads. */
+  /**
+   * The latest result; null before the first. It stays while a newer one loads, but not if the
+   * service rejects a request with other dependencies.
+   */
   data: T | null;
   /** Why the last request failed. */
   error: RequestFailed | null;
@@ -56,6 +59,8 @@ export function useLoad<T>(
         if (!(error instanceof RequestFailed)) throw error;
         setState((before) => ({
           ...before,
+          // The answer to an earlier question, such as another filter, is none to a rejected one.
+          data: isTransient(error.problem) || !differ(dependencies, before.of) ? before.data : null,
           error: before.error && isSame(before.error, error) ? before.error : error,
           loading: false,
         }));
@@ -86,12 +91,16 @@ export function useLoad<T>(
     [unanswered, reload],
   );
 
-  const stale = state.data !== null && dependencies.some((value, at) => value !== of[at]);
+  const stale = state.data !== null && differ(dependencies, of);
   const set = (data: T) => {
     underWay.current?.abort();
     show(data);
   };
   return { ...state, stale, reload, set };
+}
+
+function differ(now: unknown[], before: unknown[]): boolean {
+  return now.some((value, at) => value !== before[at]);
 }
 
 /** A repeated error stays the first one: screen readers would read the id of each request. */
