@@ -57,6 +57,26 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => created.innerText()).toMatch(/\s1 day ago$/);
   });
 
+  test('a step after a transfer is shown as done once it is', LONG, async () => {
+    const { transferId } = await appendTransfer(
+      console.installation.store,
+      ['admitted', 'started', 'completed'],
+      { file_name: 'swept.csv' },
+    );
+    const page = await console.visitSignedIn('/console');
+    let state = 'pending';
+    await page.route(`**/v1/transfers/${transferId}`, async (route) => {
+      const response = await route.fetch();
+      const after = { source: 'delete', destination_marker: null, state, reason: null };
+      await route.fulfill({ response, json: { ...(await response.json()), after } });
+    });
+    await page.goto(`/console/transfers/${transferId}`);
+    const steps = page.locator('.facts div').filter({ hasText: 'Afterwards' });
+    await eventually(() => steps.innerText()).toContain('(pending)');
+    state = 'done';
+    await eventually(() => steps.innerText()).toContain('(done)');
+  });
+
   test('a date filter is a day in the chosen zone', LONG, async () => {
     const file_name = 'at-night.csv';
     await appendTransfer(console.installation.store, ['cancelled'], {

@@ -21,6 +21,10 @@ import { Retries } from './retries.tsx';
 import { Timeline } from './timeline.tsx';
 import { TransferFacts } from './transfer-facts.tsx';
 
+/** The steps after a transfer have no live stream: it ends with the transfer. */
+const AFTER_MS = 2_000;
+const NEVER_MS = 2 ** 30;
+
 /** One transfer: its progress, its history, and its state after any of its events. */
 export function TransferPage() {
   const id = useRoute().params.id ?? '';
@@ -28,12 +32,20 @@ export function TransferPage() {
   const now = useLoad(
     (signal) => call('GET /v1/transfers/{transfer_id}', { path: { transfer_id: id }, signal }),
     [id],
+    (shown) => (shown?.after?.state === 'pending' ? AFTER_MS : NEVER_MS),
   );
   const transfer = now.data;
   const history = useLoad(
     (signal) =>
       call('GET /v1/transfers/{transfer_id}/events', { path: { transfer_id: id }, signal }),
-    [id, transfer?.status, transfer?.retry_count, transfer?.error?.occurred_at, transfer?.priority],
+    [
+      id,
+      transfer?.status,
+      transfer?.retry_count,
+      transfer?.error?.occurred_at,
+      transfer?.priority,
+      transfer?.after?.state,
+    ],
   );
   useLiveTransfers(([latest]) => latest && now.set(latest), {
     transferId: id,
