@@ -77,6 +77,25 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => steps.innerText()).toContain('(done)');
   });
 
+  test('the state of a retry follows it on the page of its transfer', LONG, async () => {
+    const { store } = console.installation;
+    const { transferId } = await appendTransfer(store, ['admitted', 'started', 'failed']);
+    const page = await console.visitSignedIn('/console');
+    let status = 'in_progress';
+    await page.route('**/v1/transfers?retry_of=*', async (route) => {
+      const response = await route.fetch({ url: `${console.url}/v1/transfers?limit=1` });
+      const answer = await response.json();
+      Object.assign(answer.data[0], { status, retry_of: transferId });
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto(`/console/transfers/${transferId}`);
+    const retried = page.getByRole('heading', { name: 'Retried' });
+    const notice = page.locator('.notice').filter({ has: retried });
+    await eventually(() => notice.innerText()).toContain('In progress');
+    status = 'completed';
+    await eventually(() => notice.innerText()).toContain('Completed');
+  });
+
   test('a date filter is a day in the chosen zone', LONG, async () => {
     const file_name = 'at-night.csv';
     await appendTransfer(console.installation.store, ['cancelled'], {

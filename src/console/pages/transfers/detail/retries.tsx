@@ -4,11 +4,15 @@ import { Time } from '../../../components/values/time.tsx';
 import { addressOf } from '../filter.ts';
 import { TransferState } from '../states.tsx';
 
+/** The newest retry may move while the page is open. */
+const LOOK_MS = 5_000;
+
 /** Links to the newest retry of a transfer, and to all of them. Empty if it was never retried. */
 export function Retries({ id }: { id: string }) {
   const { data } = useLoad(
     (signal) => call('GET /v1/transfers', { query: { retry_of: id, limit: 1 }, signal }),
     [id],
+    LOOK_MS,
   );
   const newest = data?.data[0];
   if (!newest) return null;
