@@ -112,6 +112,23 @@ await describeConsole('API keys in the console', () => {
     expect(await statusWith(key)).toBe(200);
   });
 
+  test('that expire soon are not said to be none before the list is there', async () => {
+    const page = await console.visitSignedIn('/console');
+    const late = Promise.withResolvers<void>();
+    await page.route('**/v1/keys', async (route) => {
+      await late.promise;
+      await route.continue();
+    });
+    await page.getByRole('link', { name: 'API keys', exact: true }).click();
+    await page.evaluate(`history.pushState(null, '', '${LIST}?state=expiring');
+      dispatchEvent(new PopStateEvent('popstate'))`);
+    await page.getByRole('status').filter({ hasText: 'Loading' }).waitFor();
+    const none = page.getByText('There are no keys that expire soon.');
+    expect(await none.count()).toBe(0);
+    late.resolve();
+    await none.waitFor();
+  });
+
   test('show an error at its field, and a mark if they expire soon', LONG, async () => {
     const page = await console.visitSignedIn(LIST);
     const dialog = await openForm(page);

@@ -94,7 +94,7 @@ export function KeyListPage() {
       }
     >
       <LoadState of={{ data, error, reload }} />
-      {filtered && <OnlySome what="keys that expire soon" found={rows.length} all={LIST} />}
+      {filtered && data && <OnlySome what="keys that expire soon" found={rows.length} all={LIST} />}
       {rows.length > 0 && (
         <Table
           caption="Keys, newest first"
