@@ -57,6 +57,31 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => created.innerText()).toMatch(/\s1 day ago$/);
   });
 
+  test('the times of files on a server name UTC if they are in it', LONG, async () => {
+    await configureEndpoint(console.installation, {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: 'shelf.invalid',
+      username: 'u',
+      password: 'p',
+    });
+    const page = await console.visitSignedIn('/console/transfers/new', IN_INDIA);
+    const file = { name: 'a.csv', type: 'file', size: 1, modified_at: '2026-03-01T20:00:00.000Z' };
+    await page.route('**/files?*', (route) =>
+      route.fulfill({ json: { path: '/', data: [file], truncated: false } }),
+    );
+    for (const [zone, text] of [
+      ['local', /2026-03-02 01:30$/],
+      ['utc', /2026-03-01 20:00 UTC$/],
+    ] as const) {
+      await chooseZone(page, zone);
+      await page.getByRole('button', { name: 'Browse shelf' }).first().click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('button', { name: text }).waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).click();
+    }
+  });
+
   test('a step after a transfer is shown as done once it is', LONG, async () => {
     const { transferId } = await appendTransfer(
       console.installation.store,

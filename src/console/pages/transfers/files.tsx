@@ -81,7 +81,10 @@ function Entry({ entry: { name, type, size, modified_at }, choosable, onChoose }
         <span class="muted number">{!isFolder && bytes(size)}</span>
         <span class="muted number">
           {modified_at && (
-            <time dateTime={modified_at}>{inputTime(modified_at, zone).replace('T', ' ')}</time>
+            <time dateTime={modified_at}>
+              {inputTime(modified_at, zone).replace('T', ' ')}
+              {zone === 'utc' && ' UTC'}
+            </time>
           )}
         </span>
       </button>
