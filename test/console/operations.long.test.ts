@@ -71,6 +71,21 @@ await describeConsole('operations in the console', () => {
     expect(page.url()).toContain('hours=168');
   });
 
+  test('large figures are as easy to read in the table as in the graphs', async () => {
+    const page = await console.visitSignedIn('/console');
+    await page.route('**/v1/operations/series?*', async (route) => {
+      const response = await route.fetch();
+      const answer = await response.json();
+      answer.data = [{ ...answer.data.at(-1), created: 12_345, waiting: 1_234_567 }];
+      await route.fulfill({ response, json: answer });
+    });
+    await page.goto('/console/operations?hours=1');
+    await page.getByText('Show as table').click();
+    const figures = page.getByRole('table', { name: 'Figures of the last hour, newest first' });
+    await figures.getByRole('cell', { name: '12,345', exact: true }).waitFor();
+    await figures.getByRole('cell', { name: '1,234,567', exact: true }).waitFor();
+  });
+
   test('a task longer than one poll stays visible, with the reason of a failure', async () => {
     const page = await console.visitSignedIn('/console/settings/api-keys');
     let answering = true;

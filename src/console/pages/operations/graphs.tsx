@@ -18,6 +18,8 @@ const SPANS: [hours: string, label: string][] = [
   ['168', '7 days'],
 ];
 
+const count = (transfers: number) => transfers.toLocaleString('en');
+
 const COLUMNS: Column<Span>[] = [
   {
     heading: 'From',
@@ -27,11 +29,11 @@ const COLUMNS: Column<Span>[] = [
   },
   { heading: 'Throughput', kind: 'number', cell: ({ speed_bps }) => speed(speed_bps) },
   { heading: 'Moved', kind: 'number', cell: ({ moved_bytes }) => bytes(moved_bytes) },
-  { heading: 'Created', kind: 'number', cell: ({ created }) => created },
-  { heading: 'Completed', kind: 'number', cell: ({ completed }) => completed },
-  { heading: 'Failed', kind: 'number', cell: ({ failed }) => failed },
+  { heading: 'Created', kind: 'number', cell: ({ created }) => count(created) },
+  { heading: 'Completed', kind: 'number', cell: ({ completed }) => count(completed) },
+  { heading: 'Failed', kind: 'number', cell: ({ failed }) => count(failed) },
   { heading: 'Error rate', kind: 'number', cell: (span) => percent(errorRate(span)) },
-  { heading: 'Queue depth', kind: 'number', cell: ({ waiting }) => waiting },
+  { heading: 'Queue depth', kind: 'number', cell: ({ waiting }) => count(waiting) },
 ];
 
 function Minute({ at }: { at: string }) {
