@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
+import { createForOwner } from '../../durable-file.ts';
 import { CANNOT_CONNECT_NOW, EmbeddedPostgresError } from './error.ts';
 
 const POLL_MS = 250;
@@ -17,6 +18,7 @@ const WITHIN_MS = 5_000;
  * EmbeddedPostgresError if another server keeps the lock.
  */
 export async function acquireServerLock(file: string, data: string): Promise<FileHandle> {
+  createForOwner(file, 0o600);
   const handle = await open(file, 'a', 0o600);
   try {
     const deadline = performance.now() + WITHIN_MS;
