@@ -205,26 +205,33 @@ export async function settle(names: Names, aside: string, path: string): Promise
 }
 
 /**
- * Removes the parts of all claims of a transfer that are listed or in the resume point. Also
- * settles the files that the claims set aside, or removes them if the transfer has completed. Stops
- * when the signal aborts: a claim that has ended must not remove the part of its successor.
+ * Removes the parts of all claims of a transfer: first those that the resume point names, then
+ * those that are listed. Also settles the files that the claims set aside, or removes them if the
+ * transfer has completed. `list` returns the names in the destination's folder that `isWanted`
+ * accepts; a failed listing leaves nothing of the resume point behind. Stops when the signal
+ * aborts: a claim that has ended must not remove the part of its successor.
  */
 export async function removeParts(
   names: Names,
-  listed: string[],
   path: string,
   { transferId, resume, completed, signal }: Leftovers,
+  list: (folder: string, isWanted: (name: string) => boolean) => Promise<string[]>,
 ): Promise<void> {
-  const found = new Set(listed);
+  const isAside = (name: string) => isAsideOf(name, path, transferId);
+  const isWanted = (name: string) => isAside(name) || isPartOf(name, path, transferId);
+
+  async function removeAll(found: string[]): Promise<void> {
+    for (const name of found.filter(isWanted)) {
+      signal.throwIfAborted();
+      const place = join(dirname(path), name);
+      if (isAside(name) && !completed) await settle(names, place, path);
+      else await names.remove(place);
+    }
+  }
+
   if (resume) {
     const { part } = resume.state as PartState;
-    found.add(part).add(asidePath(part));
+    await removeAll([part, asidePath(part)]);
   }
-  for (const name of found) {
-    signal.throwIfAborted();
-    const place = join(dirname(path), name);
-    const isAside = isAsideOf(name, path, transferId);
-    if (isAside && !completed) await settle(names, place, path);
-    else if (isAside || isPartOf(name, path, transferId)) await names.remove(place);
-  }
+  await removeAll(await list(dirname(path), isWanted));
 }

@@ -17,7 +17,9 @@ const CONCURRENT = 4;
 const MAX_TRIES = 25;
 /** Pause if no clean-up was due. */
 const LOOK_MS = 1_000;
-const TIME_LIMIT_MS = 60_000;
+/** How long the first try may take, and any try. */
+const FIRST_LIMIT_MS = 60_000;
+const LONGEST_LIMIT_MS = 60 * 60_000;
 /** How long a server that does not answer is tried only if no clean-up at another one is due. */
 const AVOIDED_MS = 60_000;
 
@@ -47,7 +49,7 @@ export async function runCleanUps(
 /**
  * Removes the leftovers of ended transfers at their destinations, four at a time. Skips a transfer
  * that has a job: it is open and its parts are in use. Retries after 1, 2, 4, ... minutes, later
- * once a day, 25 times in all. If sign-in to the endpoint is on hold, the try counts but does not
+ * once a day, 25 times in all. Later tries may take longer. If sign-in to the endpoint is on hold, the try counts but does not
  * happen. A server that does not answer holds up no other. Returns how many clean-ups were due.
  */
 export async function cleanUp(
@@ -73,7 +75,7 @@ export async function cleanUp(
               resume: (resume_record as ResumeRecord | null)?.destination ?? null,
               since: new Date(timeOf(transfer_id)),
               completed,
-              signal: AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]),
+              signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
             }),
           );
         }
@@ -92,6 +94,14 @@ export async function cleanUp(
     }),
   );
   return due.length;
+}
+
+/**
+ * Returns how long a try may take, in milliseconds: twice as long as the one before. A folder may
+ * have so many names, or its server be so far away, that a minute is too short to list it.
+ */
+function limitOf(tries: number): number {
+  return Math.min(LONGEST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** (tries - 1));
 }
 
 async function takeDue(sql: Sql, silent: CleanupDeps['silent']): Promise<Cleanup[]> {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import type { SettingsFor } from '../../../src/domain/protocols/index.ts';
@@ -61,5 +61,39 @@ describeWithPostgres('clean-ups at a server that does not answer', () => {
     // Without others, the server is tried again.
     expect(await cleanUp(deps, signal)).toBe(4);
     expect(await sql`select from work.cleanups where tries > 0`).toHaveLength(8);
+  });
+});
+
+describeWithPostgres('a clean-up that is tried again', () => {
+  it('has more time than before, for a folder that takes long to list', async () => {
+    const installation = await openTestInstallation();
+    const { commands, sql, vault, logger } = installation;
+    const endpoints = createEndpointPool({
+      vault,
+      open: () => ({ removeLeftovers: async () => {}, close: async () => {} }) as never,
+    });
+    onTestFinished(async () => {
+      vi.restoreAllMocks();
+      await endpoints.close();
+      await installation.close();
+    });
+    await configureEndpoint(installation, {
+      name: 'far',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: 22,
+      username: 'me',
+      password: 'a password',
+    });
+    await commands.catchUp('catalog');
+    for (const tries of [0, 1, 5, 24])
+      await sql`
+        insert into work.cleanups (transfer_id, account_id, destination, due_at, tries)
+        values (${newId('txr')}, 'acc_default', 'sftp://far/in/a', now(), ${tries})`;
+    const { signal } = new AbortController();
+    const limits = vi.spyOn(AbortSignal, 'timeout');
+    expect(await cleanUp({ sql, logger, endpoints, silent: new Map() }, signal)).toBe(4);
+    const minutes = limits.mock.calls.map(([ms]) => ms / 60_000).sort((a, b) => a - b);
+    expect(minutes).toEqual([1, 2, 32, 60]);
   });
 });

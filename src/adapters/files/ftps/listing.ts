@@ -25,16 +25,23 @@ export async function list(pool: Pool, path: string, signal: AbortSignal): Promi
 
 /**
  * Lists a folder after changing into it. Some servers would read special characters in a path
- * argument as patterns or options.
+ * argument as patterns or options. With `marker`, returns only entries whose lines have that text:
+ * the folder may have any number of others.
  */
-export async function entriesOf(connection: Connection, path: string): Promise<FileInfo[]> {
+export async function entriesOf(
+  connection: Connection,
+  path: string,
+  marker?: string,
+): Promise<FileInfo[]> {
+  const read = (command: string, entry: RegExp) =>
+    textOf(connection, command, marker === undefined ? wholeText() : linesWith(marker, entry));
   await connection.request(`CWD ${path}`);
   // Some servers announce MLSD and refuse it.
   const facts = connection.features.has('MLST')
-    ? await textOf(connection, 'MLSD').catch(nullIfRefused)
+    ? await read('MLSD', MLSD_ENTRY).catch(nullIfRefused)
     : null;
   if (facts !== null) return parseList(withoutBreaks(facts, MLSD_ENTRY));
-  return parseList(withoutBreaks(await textOf(connection, 'LIST -a'), LIST_ENTRY));
+  return parseList(withoutBreaks(await read('LIST -a', LIST_ENTRY), LIST_ENTRY));
 }
 
 /** How a line of MLSD begins: with facts, and one space before the name (RFC 3659, section 7.2). */
@@ -57,16 +64,62 @@ function withoutBreaks(listing: string, entry: RegExp): string {
   return entries.map((line) => line.replace(/[\r\u2028\u2029]/g, '\uFFFD')).join('\n');
 }
 
-async function textOf(connection: Connection, command: string): Promise<string> {
-  const { socket, expectData, ended, broken } = await connection.openDataConnection([command]);
+/** The longest line of a listing whose lines are read one by one. */
+const MAX_LINE_BYTES = 1 << 20;
+
+/** Keeps a listing, or some of it, while it arrives. */
+interface Received {
+  /** Returns how many bytes it keeps, or infinity if a line is too long. */
+  add(piece: Buffer): number;
+  text(): string;
+}
+
+function wholeText(): Received {
   const pieces: Buffer[] = [];
   let bytes = 0;
+  return {
+    add(piece) {
+      pieces.push(piece);
+      bytes += piece.length;
+      return bytes;
+    },
+    text: () => Buffer.concat(pieces).toString(),
+  };
+}
+
+/** Keeps the lines that begin an entry and have the marker in them. */
+function linesWith(marker: string, entry: RegExp): Received {
+  let kept = '';
+  let rest: Buffer = Buffer.alloc(0);
+
+  function keep(lines: Buffer): void {
+    if (!lines.includes(marker)) return;
+    for (const line of lines.toString().split(/\r?\n/))
+      if (line.includes(marker) && entry.test(line)) kept += `${line}\n`;
+  }
+
+  return {
+    add(piece) {
+      const received = Buffer.concat([rest, piece]);
+      const end = received.lastIndexOf('\n') + 1;
+      keep(received.subarray(0, end));
+      rest = received.subarray(end);
+      return rest.length > MAX_LINE_BYTES ? Number.POSITIVE_INFINITY : kept.length;
+    },
+    text() {
+      keep(rest);
+      return kept;
+    },
+  };
+}
+
+async function textOf(connection: Connection, command: string, listing: Received): Promise<string> {
+  const { socket, expectData, ended, broken } = await connection.openDataConnection([command]);
   const received = expectData();
   try {
     for await (const piece of socket as AsyncIterable<Buffer>) {
-      pieces.push(piece);
-      bytes += piece.length;
-      if (bytes > MAX_LISTING_BYTES) connection.lose(new Error('the listing is too long'));
+      if (listing.add(piece) > MAX_LISTING_BYTES)
+        connection.lose(new Error('the listing is too long'));
     }
   } catch (error) {
     // The server gives the reason for a broken data connection on the control connection.
@@ -76,5 +129,5 @@ async function textOf(connection: Connection, command: string): Promise<string> 
     received();
   }
   await connection.inTime(ended);
-  return Buffer.concat(pieces).toString();
+  return listing.text();
 }

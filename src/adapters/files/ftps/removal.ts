@@ -1,4 +1,3 @@
-import { dirname } from 'node:path/posix';
 import { FileError, type Leftovers } from '../port.ts';
 import { removeParts } from '../publish.ts';
 import { fileError, nullIfRefused } from './errors.ts';
@@ -27,9 +26,11 @@ export async function removeLeftovers(
 ): Promise<void> {
   try {
     await pool.use(leftovers.signal, 'commit', async (connection) => {
-      const listed = (await entriesOf(connection, dirname(path)).catch(nullIfRefused)) ?? [];
-      const names = listed.map(({ name }) => name);
-      await removeParts(namesOn(connection), names, path, leftovers);
+      await removeParts(namesOn(connection), path, leftovers, async (folder, isWanted) => {
+        const listing = entriesOf(connection, folder, leftovers.transferId);
+        const entries = (await listing.catch(nullIfRefused)) ?? [];
+        return entries.map(({ name }) => name).filter(isWanted);
+      });
     });
   } catch (error) {
     throw fileError(error, 'commit', path, 'destination');

@@ -14,10 +14,13 @@ const TYPES_AT_ONCE = 16;
 
 /** Returns all entries of a folder. A link is of type `other`. Throws the server's refusal. */
 export async function list(connection: Connection, path: string): Promise<FileEntry[]> {
-  const entries = await readFolder(connection, path);
+  const entries = createFolderEntries<FileEntryWithStats>(path);
+  await readFolder(connection, path, (some) => {
+    for (const entry of some) entries.add(entry.filename, entry);
+  });
   const requests = createSemaphore(TYPES_AT_ONCE);
   return Promise.all(
-    entries.map(async (entry) => {
+    entries.all.map(async (entry) => {
       // A server may leave out any attribute.
       const { size, mtime }: Partial<Attributes> = entry.attrs;
       const ask = () => typeOf(connection, join(path, entry.filename), entry.attrs);
@@ -32,21 +35,42 @@ export async function list(connection: Connection, path: string): Promise<FileEn
   );
 }
 
-async function readFolder(connection: Connection, path: string): Promise<FileEntryWithStats[]> {
+/**
+ * Returns the names in a folder that `isWanted` accepts. The folder may have any number of others.
+ * Throws the server's refusal, or the reason of the signal.
+ */
+export async function namesIn(
+  connection: Connection,
+  path: string,
+  isWanted: (name: string) => boolean,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const names = createFolderEntries<string>(path);
+  await readFolder(connection, path, (entries) => {
+    signal.throwIfAborted();
+    for (const { filename } of entries) if (isWanted(filename)) names.add(filename, filename);
+  });
+  return names.all;
+}
+
+/** Passes the entries of a folder on, answer by answer. Ends when `take` throws. */
+async function readFolder(
+  connection: Connection,
+  path: string,
+  take: (entries: FileEntryWithStats[]) => void,
+): Promise<void> {
   const handle = await connection.request<Buffer>((sftp, done) => sftp.opendir(path, done));
-  const entries = createFolderEntries<FileEntryWithStats>(path);
   try {
     for (;;) {
       const some = await readSome(connection, handle);
       if (some === null) break;
-      for (const entry of some) entries.add(entry.filename, entry);
+      take(some);
     }
   } catch (error) {
     await closeHandle(connection, handle).catch(() => {});
     throw error;
   }
   await closeHandle(connection, handle);
-  return entries.all;
 }
 
 /** Returns the entries of the server's next answer. Null after the last one. */

@@ -1,8 +1,7 @@
-import { dirname } from 'node:path/posix';
 import type { Leftovers } from '../port.ts';
 import { removeParts } from '../publish.ts';
 import { fileError, hasStatus, SSH_FX_NO_SUCH_FILE, SSH_FX_PERMISSION_DENIED } from './errors.ts';
-import { list } from './listing.ts';
+import { namesIn } from './listing.ts';
 import { namesOn } from './names.ts';
 import type { Pool } from './pool.ts';
 
@@ -18,19 +17,20 @@ export async function removeLeftovers(
   path: string,
   leftovers: Leftovers,
 ): Promise<void> {
+  const { signal } = leftovers;
   try {
-    await pool.use(leftovers.signal, 'commit', async (connection) => {
-      let failure: unknown = null;
-      const listed = await list(connection, dirname(path)).catch((error: unknown) => {
-        if (!REFUSED.some((status) => hasStatus(error, status))) failure = error;
-        return [];
-      });
-      const names = listed.map(({ name }) => name);
-      await removeParts(namesOn(connection), names, path, leftovers);
-      if (failure !== null) throw failure;
+    await pool.use(signal, 'commit', async (connection) => {
+      await removeParts(namesOn(connection), path, leftovers, (folder, isWanted) =>
+        namesIn(connection, folder, isWanted, signal).catch(noneIfRefused),
+      );
       if (!connection.usable) throw new Error('the connection was lost');
     });
   } catch (error) {
     throw fileError(error, 'commit', path, 'destination');
   }
+}
+
+function noneIfRefused(error: unknown): string[] {
+  if (REFUSED.some((status) => hasStatus(error, status))) return [];
+  throw error;
 }

@@ -46,6 +46,9 @@ export function resumeFrom(progress: Progress, record: ResumeRecord, move: Move)
   };
 }
 
+/** How long a move waits for a clean-up: a folder may be too large to list while it waits. */
+const REMOVAL_LIMIT_MS = 60_000;
+
 /** Discards the progress of a predecessor, and what it wrote, if the source has changed since. */
 export async function startOverIfChanged(
   move: Move,
@@ -61,7 +64,7 @@ export async function startOverIfChanged(
     const leftovers = {
       transferId: move.transferId,
       resume: progress.destination,
-      signal: move.signal,
+      signal: AbortSignal.any([move.signal, AbortSignal.timeout(REMOVAL_LIMIT_MS)]),
     };
     // If this fails, the clean-up after the end of the transfer removes them.
     await endpoint.removeLeftovers(path, leftovers).catch(() => undefined);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
@@ -268,6 +269,44 @@ test('a destination that accepts no more bytes is a stall', async () => {
 test('a listing that breaks off does not count as complete', async () => {
   const over = await endpointOn({ LIST: giving(0, '426 Aborted') });
   await expect(over.list('/', never)).rejects.toMatchObject({ code: 'connection_failed' });
+});
+
+describe('a clean-up in a folder that is too long for a listing', () => {
+  const [recorded, forgotten] = ['.file.txr_1.clm_1.part', '.file.txr_1.clm_2.part'];
+  /** 1 MB of names, the last one cut by the next piece. */
+  const others = `${'-rw-r--r-- 1 a a 5 Jan 1 00:00 other\r\n'.repeat(25_000)}-rw-r--r-- 1 a a`;
+  const pieces = 70;
+
+  async function removeOn(last: string): Promise<string[]> {
+    const at = await endpointOn({
+      LIST: async (_, { data, say }) => {
+        say('150 Here it comes');
+        const socket = await data();
+        for (let piece = 0; piece < pieces; piece++) {
+          if (!socket.write(others)) await once(socket, 'drain');
+          socket.write(' 5 Jan 1 00:00 another\r\n');
+        }
+        socket.end(last);
+        return '226 Done';
+      },
+      DELE: () => '250 Gone',
+      SIZE: () => '550 No such file',
+      CWD: (path) => (path === '/' ? '250 There' : '550 No such folder'),
+    });
+    const resume = { bytes: 1, state: { part: recorded } };
+    await at.removeLeftovers('/file', { transferId: 'txr_1', resume, signal: never });
+    return server.commands.filter((command) => command.startsWith('DELE'));
+  }
+
+  test.each([
+    ['at the end of a line', '\r\n'],
+    ['at the end of the listing', ''],
+  ])('finds a part %s', async (_name, end) => {
+    expect(await removeOn(`-rw-r--r-- 1 a a 5 Jan 1 00:00 ${forgotten}${end}`)).toEqual([
+      `DELE /${recorded}`,
+      `DELE /${forgotten}`,
+    ]);
+  });
 });
 
 describe('on a server that does not rename over a file', () => {

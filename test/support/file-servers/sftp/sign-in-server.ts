@@ -20,6 +20,8 @@ export interface SshSignInServer {
    * methods are offered.
    */
   attempts: { method: string; password?: string }[];
+  /** The paths of files that clients removed. */
+  removed: string[];
   stop(): Promise<void>;
 }
 
@@ -27,11 +29,12 @@ export interface SshSignInServer {
 export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
 
 /**
- * The entries of a folder, the one that comes again and again, or how a server refuses to list it:
- * by which status, or with which words it refuses everything.
+ * The entries of a folder, in one answer or in several, the one that comes again and again, or how
+ * a server refuses to list it: by which status, or with which words it refuses everything.
  */
-type Listing =
+export type Listing =
   | ListedEntry[]
+  | { answers: ListedEntry[][] }
   | { endless: ListedEntry }
   | 'FAILURE'
   | 'PERMISSION_DENIED'
@@ -49,6 +52,7 @@ export async function startSshSignInServer(
 ): Promise<SshSignInServer> {
   const hostKey = makeHostKey();
   const attempts: SshSignInServer['attempts'] = [];
+  const removed: string[] = [];
   const connections = new Set<Connection>();
 
   const server = new ssh2.Server({ hostKeys: [hostKey.pem] }, (connection) => {
@@ -57,7 +61,7 @@ export async function startSshSignInServer(
     connection.on('close', () => connections.delete(connection));
     connection.on('authentication', (context) => void authenticate(context));
     connection.on('session', (accept) =>
-      accept().on('sftp', (acceptSftp) => serveFolder(acceptSftp(), listing)),
+      accept().on('sftp', (acceptSftp) => serveFolder(acceptSftp(), listing, removed)),
     );
   });
 
@@ -75,6 +79,7 @@ export async function startSshSignInServer(
     port: (server.address() as AddressInfo).port,
     hostKeySha256: hostKey.sha256,
     attempts,
+    removed,
     async stop() {
       for (const connection of connections) connection.end();
       server.close();
@@ -101,9 +106,9 @@ function passwordOf(context: AuthContext): Promise<string | undefined> | string 
   );
 }
 
-function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
+function serveFolder(sftp: SFTPWrapper, listing: Listing, removed: string[]): void {
   const { STATUS_CODE } = ssh2.utils.sftp;
-  let left: ListedEntry[] = [];
+  let left: ListedEntry[][] = [];
   if ('refusal' in Object(listing)) {
     const { refusal } = listing as { refusal: string };
     for (const request of ['OPENDIR', 'OPEN', 'STAT', 'LSTAT'] as const)
@@ -113,15 +118,21 @@ function serveFolder(sftp: SFTPWrapper, listing: Listing): void {
     return;
   }
   sftp.on('OPENDIR', (id) => {
-    left = Array.isArray(listing) ? listing : [];
+    left = Array.isArray(listing) ? [listing] : [];
+    if ('answers' in Object(listing)) left = [...(listing as { answers: ListedEntry[][] }).answers];
     sftp.handle(id, Buffer.from('folder'));
   });
   sftp.on('READDIR', (id) => {
     if (typeof listing === 'string') return sftp.status(id, STATUS_CODE[listing]);
     if ('endless' in listing) return sftp.name(id, [listing.endless as FileEntry]);
-    if (left.length === 0) return sftp.status(id, STATUS_CODE.EOF);
-    sftp.name(id, left as FileEntry[]);
-    left = [];
+    const answer = left.shift() ?? [];
+    if (answer.length === 0) return sftp.status(id, STATUS_CODE.EOF);
+    sftp.name(id, answer as FileEntry[]);
+  });
+  sftp.on('LSTAT', (id) => sftp.status(id, STATUS_CODE.NO_SUCH_FILE));
+  sftp.on('REMOVE', (id, path) => {
+    removed.push(path);
+    sftp.status(id, STATUS_CODE.OK);
   });
   sftp.on('CLOSE', (id) => sftp.status(id, STATUS_CODE.OK));
 }
