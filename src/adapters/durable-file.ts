@@ -1,5 +1,5 @@
 import { closeSync, fchownSync, fstatSync, openSync, statSync } from 'node:fs';
-import { link, open, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
+import { link, open, realpath, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
@@ -47,6 +47,23 @@ export function createForOwner(file: string, mode: number): void {
   } finally {
     closeSync(fd);
   }
+}
+
+/**
+ * Writes a text where a person wants it: to a file, which it replaces as `replaceFile` does, or to
+ * a device or pipe, such as `/dev/stdout`. The link to a file stays.
+ */
+export async function writeOutput(path: string, text: string): Promise<void> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (found && !found.isFile()) return writeFile(path, text);
+  const file = found ? await realpath(path) : path;
+  await replaceFile(file, text, (found?.mode ?? 0o666) & 0o777).catch((error: unknown) => {
+    // The person knows no other file, and a full disk names none.
+    throw Object.assign(error as Error, { path });
+  });
 }
 
 /**

@@ -1,10 +1,28 @@
+import { execFile } from 'node:child_process';
 import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createForOwner, replaceFile, writeNewFile } from '../../src/adapters/durable-file.ts';
+import {
+  createForOwner,
+  replaceFile,
+  writeNewFile,
+  writeOutput,
+} from '../../src/adapters/durable-file.ts';
 import { tryFileLock } from '../../src/adapters/file-lock.ts';
 import { loadMasterKeys } from '../../src/adapters/master-key.ts';
+import { canHaveMountNamespace } from '../support/programs/mount-namespace.ts';
+
+/** Runs in the folder, whose disk has no room for the second text. */
+const WRITE_TOO_MUCH = `
+  import { readdirSync, readFileSync } from 'node:fs';
+  import { writeOutput } from ${JSON.stringify(resolve('src/adapters/durable-file.ts'))};
+  await writeOutput('known', 'one');
+  const { code, path } = await writeOutput('known', 'x'.repeat(1 << 20)).catch((error) => error);
+  const left = readdirSync('.').map((name) => [name, readFileSync(name, 'utf8')]);
+  console.log(JSON.stringify({ code, path, left }));
+`;
 
 test('a new file that cannot be written leaves nothing behind', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
@@ -76,4 +94,31 @@ describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)
       expect((await ownerOf(join(dataDir, name))).slice(0, 2), name).toEqual([SERVICE, SERVICE]);
     expect(await readdir(dataDir)).toEqual(['master.key', 'master.key.lock', 'users.lock']);
   });
+});
+
+test.skipIf(!canHaveMountNamespace())(
+  'an output that cannot be written to its end leaves the file as it was (needs namespaces)',
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const { stdout } = await promisify(execFile)('unshare', [
+      '--mount',
+      ...['sh', '-c', 'mount -t tmpfs -o size=16k tmpfs "$1"; cd "$1"; exec "$2" -e "$3"', 'sh'],
+      ...[folder, process.execPath, WRITE_TOO_MUCH],
+    ]);
+    expect(JSON.parse(stdout)).toEqual({ code: 'ENOSPC', path: 'known', left: [['known', 'one']] });
+  },
+);
+
+test('an output goes into a device, and through a link into its file', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const [file, link] = [join(folder, 'file'), join(folder, 'link')];
+  await writeOutput(file, 'one');
+  await symlink(file, link);
+  await writeOutput(link, 'two');
+  expect(await readFile(file, 'utf8')).toBe('two');
+  expect(await readdir(folder)).toEqual(['file', 'link']);
+  await writeOutput('/dev/null', 'three');
+  expect((await stat('/dev/null')).isCharacterDevice()).toBe(true);
 });

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -239,6 +239,18 @@ describeWithPostgres('proofs without trust', () => {
       await file('receipt.json', { ...receipt, checkpoint });
       expect((await shell()).stdout).not.toContain('Successfully');
     });
+  });
+
+  it('replace an older file only as a whole', async () => {
+    const cli = createCli(api.installation.environment);
+    const out = inFolder('older.json');
+    await writeFile(out, 'older');
+    await mkdir(`${out}.new`);
+    const { code } = await cli.run(['receipt', receipt.transfer_id, '--out', out]);
+    expect([code, await readFile(out, 'utf8')]).toEqual([1, 'older']);
+    await rmdir(`${out}.new`);
+    expect((await cli.run(['receipt', receipt.transfer_id, '--out', out])).code).toBe(0);
+    expect(JSON.parse(await readFile(out, 'utf8'))).toMatchObject({ transfer_id: receipt.transfer_id });
   });
 
   describe('with waybill receipt verify', { timeout: CLI_TIMEOUT_MS }, () => {

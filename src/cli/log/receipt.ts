@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
+import { writeOutput } from '../../adapters/durable-file.ts';
 import { receipt as receiptSchema } from '../../contract/proof.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { type Receipt, verifyReceipt } from '../../domain/proof/receipt.ts';
@@ -48,7 +48,7 @@ export function addReceiptCommands(program: Command): void {
       });
       const text = `${JSON.stringify(made, null, 2)}\n`;
       if (out === undefined) return write(text);
-      await writeFile(out, text);
+      await writeOutput(out, text);
       note(`The receipt is in ${out}`);
     });
 
