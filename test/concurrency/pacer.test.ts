@@ -106,3 +106,63 @@ test('the end of a share rejects its callers, and no others', async () => {
   pacer.setRate(null);
   expect(await lasting).toBe(MUCH);
 });
+
+/** Sends a request, and records when it begins and ends. */
+async function sends(share: PacedShare, bytes: number, log: string[], name: string) {
+  const request = await share.request(bytes);
+  log.push(`${name} begins`);
+  for (let left = bytes; left > 0; ) left -= await request.take(left);
+  log.push(`${name} ends`);
+  request.end();
+}
+
+test('at a low limit, a request ends before the next one begins', async () => {
+  const pacer = createPacer();
+  pacer.setRate(1_024);
+  const log: string[] = [];
+  const [one, other] = [pacer.share(), pacer.share()];
+  void sends(one, 10_000, log, 'first');
+  void sends(one, 3_000, log, 'second');
+  void sends(other, 3_000, log, 'third');
+  await vi.advanceTimersByTimeAsync(16_500);
+  // The shares take turns.
+  const order = ['first', 'third', 'second'].flatMap((name) => [`${name} begins`, `${name} ends`]);
+  expect(log).toEqual(order);
+});
+
+test('at a high limit, requests share it', async () => {
+  const pacer = createPacer();
+  pacer.setRate(128 << 10);
+  const log: string[] = [];
+  for (const name of ['first', 'second', 'third']) void sends(pacer.share(), 1 << 20, log, name);
+  await vi.advanceTimersByTimeAsync(25_000);
+  expect(log.map((line) => line.split(' ')[1]).join(' ')).toBe(
+    'begins begins ends begins ends ends',
+  );
+});
+
+test('a request that does not want its bytes lets another one begin', async () => {
+  const pacer = createPacer();
+  pacer.setRate(1_024);
+  const slow = await pacer.share().request(MUCH);
+  await slow.take(MUCH);
+  const log: string[] = [];
+  void sends(pacer.share(), 2_000, log, 'other');
+  await vi.advanceTimersByTimeAsync(3_000);
+  expect(log).toEqual(['other begins', 'other ends']);
+  expect(await slow.take(100)).toBe(100);
+});
+
+test('the end of a share ends its requests that wait, and no others', async () => {
+  const pacer = createPacer();
+  pacer.setRate(1_024);
+  const [ended, other] = [pacer.share(), pacer.share()];
+  const log: string[] = [];
+  void sends(other, 5_000, log, 'other');
+  const waiting = ended.request(MUCH);
+  const reason = new Error('closed');
+  ended.end(reason);
+  await expect(waiting).rejects.toBe(reason);
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(log).toEqual(['other begins', 'other ends']);
+});

@@ -1,3 +1,4 @@
+import type { PacedRequest } from '../../concurrency/pacer.ts';
 import type { SharedCounter } from '../../concurrency/shared-counter.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import { storable } from '../../domain/storable.ts';
@@ -47,6 +48,11 @@ export interface Pace {
    * the file is closed.
    */
   take(wanted: number): Promise<number>;
+  /**
+   * Waits until a request with so many bytes of content may begin. Sign the request after that: the
+   * wait may be long. Throws as `take` does.
+   */
+  request(bytes: number): Promise<PacedRequest>;
 }
 
 /** Shows whether a file is still the one that was opened. */

@@ -138,17 +138,18 @@ function stagedBlocks(
     async stage(number, content) {
       const id = blockId(claimId, number);
       const bytes = bytesOfBlock(number, options);
-      const abortSignal = store.counted(options, bytes, signal);
+      const counted = <Answer>(upload: (abortSignal: AbortSignal) => Promise<Answer>) =>
+        store.counted(options, bytes, signal, upload);
       if (Buffer.isBuffer(content)) {
         // The service checks the MD5 before it accepts the block.
         const transactionalContentMD5 = createHash('md5').update(content).digest();
-        await store
-          .blob(name)
-          .stageBlock(id, content, bytes, { abortSignal, transactionalContentMD5 });
+        await counted((abortSignal) =>
+          store.blob(name).stageBlock(id, content, bytes, { abortSignal, transactionalContentMD5 }),
+        );
       } else {
-        const { xMsContentCrc64 } = await store
-          .blobOnce(name)
-          .stageBlock(id, () => content.body, bytes, { abortSignal });
+        const { xMsContentCrc64 } = await counted((abortSignal) =>
+          store.blobOnce(name).stageBlock(id, () => content.body, bytes, { abortSignal }),
+        );
         if (xMsContentCrc64 === undefined) compared = false;
         else if (!content.crc64().equals(xMsContentCrc64)) {
           throw new FileError(

@@ -15,12 +15,14 @@ export function openSingleBlob(
     const blob = overwrite ? store.blob(name) : store.blobOnce(name);
     // The service checks the MD5, stores it with the blob, and answers with the MD5 that it
     // computed.
-    const { contentMD5, etag: version } = await blob.upload(content, size, {
-      abortSignal: store.counted(options, size, signal),
-      transactionalContentMD5: md5,
-      ...attributesOf(options),
-      conditions: overwrite ? {} : { ifNoneMatch: '*' },
-    });
+    const upload = (abortSignal: AbortSignal) =>
+      blob.upload(content, size, {
+        abortSignal,
+        transactionalContentMD5: md5,
+        ...attributesOf(options),
+        conditions: overwrite ? {} : { ifNoneMatch: '*' },
+      });
+    const { contentMD5, etag: version } = await store.counted(options, size, signal, upload);
     const proof = { size, atomicReplace: true, version } as const;
     if (contentMD5 === undefined) return { ...proof, destinationChecksum: 'none' };
     if (!md5.equals(contentMD5)) {

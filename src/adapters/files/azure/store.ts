@@ -43,14 +43,16 @@ export interface Store {
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   /**
-   * Returns the signal for one upload of `bytes` bytes. It aborts with `signal`. The client counts
-   * the bytes that it sends with it, and keeps them to the pace.
+   * Sends one upload of `bytes` bytes when the pace allows. `upload` passes its signal on, which
+   * aborts with `signal`. The client counts the bytes that it sends with it, and keeps them to the
+   * pace.
    */
-  counted(
+  counted<Answer>(
     options: Pick<OpenDestination, 'acknowledged' | 'pace'>,
     bytes: number,
     signal: AbortSignal,
-  ): AbortSignal;
+    upload: (abortSignal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer>;
   close(): void;
 }
 
@@ -116,13 +118,13 @@ export function createStore({
     blobOnce: (name) => once.getBlockBlobClient(name),
     properties,
     fill: httpClient.fill,
-    counted(options, bytes, signal) {
+    async counted(options, bytes, signal, upload) {
       const sent = sentBytes(options, bytes);
-      if (!sent) return signal;
+      if (!sent) return upload(signal);
       // The SDK passes on nothing else that could identify the request.
       const own = AbortSignal.any([signal]);
       httpClient.count(sent, own);
-      return own;
+      return sent.whenPaced(() => upload(own));
     },
     close: () => http.close(),
   };

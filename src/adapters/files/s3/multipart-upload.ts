@@ -192,7 +192,8 @@ function multipartUpload(
       if (headers) setHeaders(command, headers);
       const sent = sentBytes(options, bytesOfPart(number, options));
       const sending: SendOptions = { abortSignal: signal, sent };
-      const answer = await (headers ? s3.send(command, sending) : store.send(command, sending));
+      const put = () => (headers ? s3.send(command, sending) : store.send(command, sending));
+      const answer = await (sent ? sent.whenPaced(put) : put());
       const digest = digestWhenSent();
       compare(number, answer, digest, declared !== undefined);
       parts.set(number, { etag: answer.ETag as string, digest });

@@ -34,10 +34,12 @@ export function openSingleObject(
       ContentMD5: md5.toString('base64'),
       ...attributesOf(store.settings, options),
     };
-    const sending: SendOptions = { abortSignal: signal, sent: sentBytes(options, size) };
+    const sent = sentBytes(options, size);
+    const sending: SendOptions = { abortSignal: signal, sent };
     const send = async (condition: { IfNoneMatch?: '*' }) => {
       const command = new PutObjectCommand({ ...input, ...condition });
-      const { ETag } = await store.send(command, sending);
+      const put = () => store.send(command, sending);
+      const { ETag } = await (sent ? sent.whenPaced(put) : put());
       return ETag;
     };
     if (overwrite) return send({});

@@ -38,6 +38,7 @@ export function paceOf(pacer: Pacer, signal: AbortSignal): FilePace {
     async take(wanted) {
       return pacer.limited ? (share ?? begin()).take(wanted) : wanted;
     },
+    request: (bytes) => (share ?? begin()).request(bytes),
     end() {
       signal.removeEventListener('abort', abort);
       share?.end(new FileError('connection_failed', 'transfer', 'The file was closed'));
