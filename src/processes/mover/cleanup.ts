@@ -49,8 +49,9 @@ export async function runCleanUps(
 /**
  * Removes the leftovers of ended transfers at their destinations, four at a time. Skips a transfer
  * that has a job: it is open and its parts are in use. Retries after 1, 2, 4, ... minutes, later
- * once a day, 25 times in all. Later tries may take longer. If sign-in to the endpoint is on hold, the try counts but does not
- * happen. A server that does not answer holds up no other. Returns how many clean-ups were due.
+ * once a day, 25 times in all. Later tries may take longer. If sign-in to the endpoint is on hold,
+ * the try counts but does not happen. A server that does not answer holds up no other. Returns how
+ * many clean-ups were due.
  */
 export async function cleanUp(
   { sql, logger, endpoints, silent }: CleanupDeps,

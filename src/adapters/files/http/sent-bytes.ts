@@ -16,8 +16,8 @@ const SLICE = 256 << 10;
 
 /**
  * Creates the count of a request with `bytes` bytes of content; undefined for a small file without
- * a limit. Send the request in `whenPaced`. A request that is sent again takes back what its first try counted. Framing of the body
- * does not count.
+ * a limit. Send the request in `whenPaced`. A request that is sent again takes back what its first
+ * try counted. Framing of the body does not count.
  */
 export function sentBytes(
   { acknowledged: counter, pace }: Pick<OpenDestination, 'acknowledged' | 'pace'>,
