@@ -250,7 +250,9 @@ describeWithPostgres('proofs without trust', () => {
     expect([code, await readFile(out, 'utf8')]).toEqual([1, 'older']);
     await rmdir(`${out}.new`);
     expect((await cli.run(['receipt', receipt.transfer_id, '--out', out])).code).toBe(0);
-    expect(JSON.parse(await readFile(out, 'utf8'))).toMatchObject({ transfer_id: receipt.transfer_id });
+    expect(JSON.parse(await readFile(out, 'utf8'))).toMatchObject({
+      transfer_id: receipt.transfer_id,
+    });
   });
 
   describe('with waybill receipt verify', { timeout: CLI_TIMEOUT_MS }, () => {
