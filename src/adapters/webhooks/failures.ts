@@ -46,8 +46,8 @@ export function explainFailure(error: unknown, url: string): string {
     );
   switch (code) {
     case 'ENOTFOUND':
-    case 'EAI_NONAME':
     case 'ENODATA':
+    case 'EBADNAME':
       return `${hostname} has no address: check the name in the URL`;
     case 'EAI_AGAIN':
     case 'ESERVFAIL':

@@ -1,4 +1,5 @@
-import { lookup, Resolver } from 'node:dns/promises';
+import { Resolver } from 'node:dns/promises';
+import { type HostAddress, type NameFiles, readLocalNames, SYSTEM_FILES } from './local-names.ts';
 
 /**
  * Limit of the first try. The second and last try has twice as long. Together they leave some of
@@ -7,39 +8,56 @@ import { lookup, Resolver } from 'node:dns/promises';
 const TRY_MS = 2_000;
 const TRIES = 2;
 
-/**
- * Errors of a DNS that does not know a name, or of a machine without a DNS. The hosts file and
- * search domains may know the name.
- */
-const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'ECONNREFUSED'];
-
-export interface HostAddress {
-  address: string;
-  family: number;
-}
+/** Errors of a DNS that does not know a name, or of a name that no DNS can know. */
+const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'EBADNAME'];
 
 /** Returns every address of a host name. Rejects with a code, as `dns.lookup` does. */
 export type ResolveHost = (hostname: string) => Promise<HostAddress[]>;
 
 /**
- * Creates a resolver that asks the DNS directly. The system's own look-up blocks one of a few
- * threads that the whole process shares: two names with silent servers would delay all other
- * look-ups for ten seconds. The resolver uses it only for names that the DNS does not know.
+ * Creates a resolver that asks the hosts file, then the DNS, then the DNS with each search domain.
+ * It never uses the system's own look-up, which blocks one of a few threads that the whole process
+ * shares: a few names with silent servers would delay the look-ups of all endpoints.
  * `servers`: address and port; those of the system by default.
  */
-export function createHostResolver({ servers }: { servers?: string[] } = {}): ResolveHost {
+export function createHostResolver({
+  servers,
+  files = SYSTEM_FILES,
+}: {
+  servers?: string[];
+  files?: NameFiles;
+} = {}): ResolveHost {
   const dns = new Resolver({ timeout: TRY_MS, tries: TRIES });
   if (servers) dns.setServers(servers);
 
   return async (hostname) => {
-    const [four, six] = await Promise.allSettled([dns.resolve4(hostname), dns.resolve6(hostname)]);
+    const { hosts, searchDomains } = await readLocalNames(files);
+    const found = hosts.get(hostname.replace(/\.$/, ''));
+    if (found) return found;
+    const isComplete = hostname.endsWith('.');
+    const names = isComplete ? [] : searchDomains.map((domain) => `${hostname}.${domain}`);
+    return addressesOf(dns, [hostname, ...names]);
+  };
+}
+
+/** Returns the addresses of the first of these names that the DNS knows. */
+async function addressesOf(dns: Resolver, names: string[]): Promise<HostAddress[]> {
+  let unknown: unknown;
+  for (const name of names) {
+    const [four, six] = await Promise.allSettled([dns.resolve4(name), dns.resolve6(name)]);
     const addresses = [...ofFamily(four, 4), ...ofFamily(six, 6)];
     if (addresses.length > 0) return addresses;
-    for (const answer of [four, six])
-      if (answer.status === 'rejected' && !NOT_THERE.includes(answer.reason.code))
-        throw answer.reason;
-    return lookup(hostname, { all: true });
-  };
+    const errors = [four, six].flatMap((answer) => ('reason' in answer ? [answer.reason] : []));
+    const failure = errors.find(({ code }) => !NOT_THERE.includes(code));
+    if (failure) throw lookUpFailure(failure);
+    unknown ??= errors[0];
+  }
+  throw unknown;
+}
+
+/** A closed port of a name server must not look like a closed port of the receiver. */
+function lookUpFailure(error: NodeJS.ErrnoException): NodeJS.ErrnoException {
+  return error.code === 'ECONNREFUSED' ? Object.assign(error, { code: 'EAI_AGAIN' }) : error;
 }
 
 function ofFamily(answer: PromiseSettledResult<string[]>, family: number): HostAddress[] {

@@ -1,11 +1,15 @@
+import { createHook } from 'node:async_hooks';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createHostResolver } from '../../../src/adapters/webhooks/resolve.ts';
 
-const undo: (() => void)[] = [];
-afterEach(() => {
-  for (const step of undo.splice(0)) step();
+const undo: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0)) await step();
 });
 
 /**
@@ -47,7 +51,66 @@ it('names with silent servers delay no other name', async () => {
   expect(new Set(await Promise.all(silent))).toEqual(new Set(['ETIMEOUT']));
 }, 30_000);
 
-it('the system resolves names that the DNS does not have', async () => {
+/** Creates a hosts file and a resolv.conf with these texts. */
+async function filesOf({ hosts = '', resolvConf = '' }: { hosts?: string; resolvConf?: string }) {
+  const folder = await mkdtemp(join(tmpdir(), 'names-'));
+  undo.push(() => rm(folder, { recursive: true }));
+  const files = { hosts: join(folder, 'hosts'), resolvConf: join(folder, 'resolv.conf') };
+  await Promise.all([writeFile(files.hosts, hosts), writeFile(files.resolvConf, resolvConf)]);
+  return files;
+}
+
+it('the hosts file goes before the DNS', async () => {
+  const hosts = `
+# comment
+127.0.0.1\tlocalhost
+10.1.2.3  Receiver.internal alive.example # another comment
+fd00::7   receiver.internal
+nonsense  receiver.internal
+`;
+  const files = await filesOf({ hosts });
+  const resolve = createHostResolver({ servers: [await nameServer()], files });
+  expect(await resolve('localhost')).toEqual([{ address: '127.0.0.1', family: 4 }]);
+  expect(await resolve('receiver.internal.')).toEqual([
+    { address: '10.1.2.3', family: 4 },
+    { address: 'fd00::7', family: 6 },
+  ]);
+  expect(await resolve('alive.example')).toEqual([{ address: '10.1.2.3', family: 4 }]);
+});
+
+it('a name that the DNS does not know is looked up in the search domains', async () => {
+  const resolvConf = 'domain unused.example\nsearch corp.example. alive.example # two\n';
+  const files = await filesOf({ resolvConf });
+  const resolve = createHostResolver({ servers: [await nameServer()], files });
+  expect(await resolve('receiver')).toEqual([{ address: '192.0.2.7', family: 4 }]);
+  await expect(resolve('receiver.')).rejects.toMatchObject({ code: 'ENOTFOUND' });
+});
+
+it('a name that the DNS does not know takes no thread of the process', async () => {
+  const systemLookUps: string[] = [];
+  const hook = createHook({
+    init: (_, type) => {
+      if (type === 'GETADDRINFOREQWRAP') systemLookUps.push(type);
+    },
+  }).enable();
+  undo.push(() => hook.disable());
   const resolve = createHostResolver({ servers: [await nameServer()] });
-  expect((await resolve('localhost')).map(({ address }) => address)).toContain('127.0.0.1');
+  const names = ['unknown.example', 'single-label', 'a..b', `${'x'.repeat(64)}.example`];
+  const errors = names.map((name) => resolve(name).catch(({ code }: { code: string }) => code));
+  expect(await Promise.all(errors)).toEqual(['ENOTFOUND', 'ENOTFOUND', 'EBADNAME', 'EBADNAME']);
+  expect(systemLookUps).toEqual([]);
+});
+
+it('a machine without a DNS knows the names of its hosts file', async () => {
+  const socket = createSocket('udp4').bind(0, '127.0.0.1');
+  await once(socket, 'listening');
+  const servers = [`127.0.0.1:${socket.address().port}`];
+  await new Promise<void>((resolve) => socket.close(() => resolve()));
+  const resolve = createHostResolver({
+    servers,
+    files: await filesOf({ hosts: '10.1.2.3 receiver' }),
+  });
+  expect(await resolve('receiver')).toEqual([{ address: '10.1.2.3', family: 4 }]);
+  // Not ECONNREFUSED, which says that nothing listens at the receiver.
+  await expect(resolve('other.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
 });
