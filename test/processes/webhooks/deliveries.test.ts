@@ -270,6 +270,94 @@ describeWithPostgres('deliveries', () => {
     expect(attempts.map(({ delivery_id }) => delivery_id)).toEqual(kept.slice(0, 2).toSorted());
   });
 
+  describe('that are being purged', () => {
+    const PAYLOAD = '{"id":"evt_1","type":"ping"}';
+    const delivery = {
+      webhook_id: 'whk_a',
+      account_id: 'acc',
+      event_id: 'evt_1',
+      event_type: 'ping',
+      transfer_id: null,
+      body: PAYLOAD,
+    };
+
+    /** Runs work that waits for a purge, which then commits. Returns the rows that are left. */
+    async function duringPurge(work: (id: string) => Promise<unknown>) {
+      const { sql } = installation;
+      await enqueue(sql, [delivery]);
+      await end('whk_a', 'failed', '31 days');
+      const [{ id }] = await sql<[{ id: string }]>`select id from work.deliveries`;
+      const purge = await holdRows(
+        sql,
+        (tx) => tx`select work.purge_deliveries('7 days', '30 days', 10)`,
+      );
+      const done = work(id);
+      await until('it waits', async () => (await purge.waiting('work.deliveries')) > 0);
+      await purge.release();
+      await done;
+      const deliveries = await sql<{ id: string; status: string }[]>`
+        select id, status from work.deliveries`;
+      const pending = await sql<{ delivery_id: string }[]>`
+        select delivery_id from work.pending_deliveries`;
+      return { deliveries: [...deliveries], pending: [...pending] };
+    }
+
+    it('are not found by a redelivery', async () => {
+      const left = await duringPurge((id) =>
+        expect(
+          redeliver(installation.sql, { deliveryId: id, enabled: true }),
+        ).rejects.toMatchObject({ code: 'not_found' }),
+      );
+      expect(left).toEqual({ deliveries: [], pending: [] });
+    });
+
+    it('are left out of a retry of all that failed', async () => {
+      const left = await duringPurge(async () =>
+        expect(
+          await retryFailedDeliveries(installation.sql, { webhook_id: 'whk_a', enabled: true }),
+        ).toBe(0),
+      );
+      expect(left).toEqual({ deliveries: [], pending: [] });
+    });
+
+    it('are created again by a replay', async () => {
+      const left = await duringPurge(() => enqueueAgain(installation.sql, [delivery]));
+      const id = left.deliveries[0]?.id;
+      expect(left).toEqual({
+        deliveries: [{ id, status: 'pending' }],
+        pending: [{ delivery_id: id }],
+      });
+    });
+
+    it('stay if they are scheduled again first, and the purge does not wait', async () => {
+      const { sql } = installation;
+      const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
+      await end('whk_a', 'failed', '31 days');
+      const lock = await holdRows(sql, (tx) => redeliver(tx, { deliveryId: id, enabled: true }));
+      await purgeDeliveries(sql);
+      await lock.release();
+      expect(await getDelivery(sql, id)).toMatchObject({ status: 'pending' });
+    });
+  });
+
+  it('that are missing leave no pending rows', async () => {
+    const { sql } = installation;
+    await sql`
+      insert into work.pending_deliveries (delivery_id, webhook_id, event_id, lease_until) values
+        ('dlv_claimed', 'whk_a', 'evt_1', now() + interval '1 minute'),
+        ('dlv_given_up', 'whk_a', 'evt_2', now() - interval '1 minute')`;
+    const id = await ping(sql, { webhookId: 'whk_a', accountId: 'acc' });
+    await sql`
+      update work.pending_deliveries set lease_until = now() - interval '1 minute'
+       where delivery_id = ${id}`;
+    await purgeDeliveries(sql);
+    const left = await sql<{ delivery_id: string }[]>`
+      select delivery_id from work.pending_deliveries`;
+    expect(left.map(({ delivery_id }) => delivery_id).toSorted()).toEqual(
+      ['dlv_claimed', id].toSorted(),
+    );
+  });
+
   describe('of a replay', () => {
     const HOUR = 3_600_000;
     /**

@@ -1,16 +1,17 @@
--- version: 2
+-- version: 3
 -- Deletes up to `at_once` expired deliveries with their attempts, and returns how many it deleted.
 -- Delivered ones expire after `delivered_kept`. Failed ones, which can be sent again, and pending
--- ones, counted from `due_at`, expire after `others_kept`.
+-- ones, counted from `due_at`, expire after `others_kept`. Skips locked rows and never waits, so it
+-- may lock in any order.
+--
+-- Also deletes pending rows without a delivery. They hold back the webhook's other deliveries. Each
+-- is claimed, and its lease expires.
 create or replace function work.purge_deliveries(
   delivered_kept interval, others_kept interval, at_once integer
 ) returns integer language sql as $$
-  with unsent as (
-    delete from work.pending_deliveries
-     where delivery_id = any(array(
-       select delivery_id from work.pending_deliveries
-        where due_at < now() - others_kept limit at_once))
-    returning delivery_id
+  with unsent as materialized (
+    select delivery_id from work.pending_deliveries
+     where due_at < now() - others_kept limit at_once for update skip locked
   ),
   expired as (
     select delivery_id as id, 'pending' as status from unsent
@@ -23,14 +24,26 @@ create or replace function work.purge_deliveries(
       where failed_at < now() - others_kept limit at_once)
     limit at_once
   ),
+  locked as materialized (
+    -- one that has become pending meanwhile stays
+    select d.id from work.deliveries d join expired on d.id = expired.id
+     where d.status = expired.status for update of d skip locked
+  ),
   purged as (
-    delete from work.deliveries d using expired
-     -- one that has become pending meanwhile stays
-     where d.id = expired.id and d.status = expired.status
-    returning d.id
+    delete from work.deliveries d using locked where d.id = locked.id returning d.id
   ),
   attempts as (
     delete from work.delivery_attempts a using purged where a.delivery_id = purged.id
+  ),
+  no_longer_pending as (
+    delete from work.pending_deliveries p using unsent
+     where p.delivery_id = unsent.delivery_id
+       and unsent.delivery_id in (select id from purged)
+  ),
+  without_delivery as (
+    delete from work.pending_deliveries p
+     where p.lease_until < now()
+       and not exists (select from work.deliveries d where d.id = p.delivery_id)
   )
   select count(*)::integer from purged
 $$;

@@ -4,7 +4,9 @@
  * `work.record_attempts` and `work.purge_deliveries`, called only from it.
  *
  * A delivery has a row in `work.pending_deliveries` while its status is `pending`. A statement that
- * changes both rows changes that one first, so two statements never wait for each other.
+ * changes both rows changes that one first, so two statements never wait for each other. A
+ * statement that adds that row to an existing delivery locks the delivery first, `for key share`:
+ * the purge could delete the delivery meanwhile. Updates of a delivery do not wait for such a lock.
  *
  * The fragments here that insert rows need a CTE `moved` before them in the statement, and insert
  * nothing unless it has a row. In the outbox it is the move of the checkpoint
@@ -148,7 +150,6 @@ export async function enqueue(sql: Queryable, deliveries: NewDelivery[]): Promis
 /** Enqueues new deliveries, and schedules ended ones again with the same event id and bytes. */
 export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): Promise<void> {
   if (deliveries.length === 0) return;
-  await sql`with moved as (select) ${asTable(sql, asRows(deliveries))} ${insertUnknown(sql)}`;
   await sql`
     with known as (
       select d.id, d.webhook_id, d.event_id, d.transfer_id
@@ -156,11 +157,12 @@ export async function enqueueAgain(sql: Queryable, deliveries: NewDelivery[]): P
           ${deliveries.map(({ webhook_id }) => webhook_id)}::text[],
           ${deliveries.map(({ event_id }) => event_id)}::text[]) as e(webhook_id, event_id)
         join work.deliveries d using (webhook_id, event_id)
-       order by d.webhook_id, d.event_id
+       order by d.webhook_id, d.event_id for key share of d
     ),
     again as (${toSend(sql)} select * from known on conflict do nothing returning delivery_id)
     ${pendingAgain(sql)}`;
-  await announceDeliveries(sql);
+  // Must be last: it also enqueues a delivery that the purge deleted meanwhile.
+  await enqueue(sql, deliveries);
 }
 
 function byKey(a: NewDelivery, b: NewDelivery): number {

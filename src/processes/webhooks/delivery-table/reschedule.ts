@@ -9,7 +9,8 @@ import { CHANGED_AT_ONCE } from './purge.ts';
 export async function scheduleAgain(sql: Queryable, deliveryId: string): Promise<boolean> {
   const [found] = await sql`
     with found as (
-      select id, webhook_id, event_id, transfer_id from work.deliveries where id = ${deliveryId}
+      select id, webhook_id, event_id, transfer_id from work.deliveries
+       where id = ${deliveryId} for key share
     ),
     again as (
       ${toSend(sql)} select * from found
@@ -49,7 +50,7 @@ async function scheduleSomeFailedAgain(
     with failed as materialized (
       select id, webhook_id, event_id, transfer_id from work.deliveries
        where webhook_id = ${webhookId} and failed_at is not null and id > ${after}
-       order by id limit ${CHANGED_AT_ONCE}
+       order by id limit ${CHANGED_AT_ONCE} for key share
     ),
     again as (
       ${toSend(sql)} select * from failed order by event_id
