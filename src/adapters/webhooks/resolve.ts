@@ -1,5 +1,11 @@
 import { Resolver } from 'node:dns/promises';
-import { type HostAddress, type NameFiles, readLocalNames, SYSTEM_FILES } from './local-names.ts';
+import {
+  type HostAddress,
+  type LocalNames,
+  type NameFiles,
+  readLocalNames,
+  SYSTEM_FILES,
+} from './local-names.ts';
 
 /**
  * Limit of the first try. The second and last try has twice as long. Together they leave some of
@@ -15,28 +21,47 @@ const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'EBADNAME'];
 export type ResolveHost = (hostname: string) => Promise<HostAddress[]>;
 
 /**
+ * How long the settings of the system count, in milliseconds. A resolver reads its servers once,
+ * when it is created.
+ */
+const SETTINGS_KEPT_MS = 5_000;
+
+interface ResolverOptions {
+  /** Returns addresses and ports. Those of the system by default. */
+  servers?: () => string[];
+  files?: NameFiles;
+  settingsKeptMs?: number;
+}
+
+/**
  * Creates a resolver that asks the hosts file, then the DNS, then the DNS with each search domain.
  * It never uses the system's own look-up, which blocks one of a few threads that the whole process
- * shares: a few names with silent servers would delay the look-ups of all endpoints.
- * `servers`: address and port; those of the system by default.
+ * shares: a few names with silent servers would delay the look-ups of all endpoints. It notices
+ * other servers and names of the system within five seconds.
  */
 export function createHostResolver({
   servers,
   files = SYSTEM_FILES,
-}: {
-  servers?: string[];
-  files?: NameFiles;
-} = {}): ResolveHost {
-  const dns = new Resolver({ timeout: TRY_MS, tries: TRIES });
-  if (servers) dns.setServers(servers);
+  settingsKeptMs = SETTINGS_KEPT_MS,
+}: ResolverOptions = {}): ResolveHost {
+  let settings: { at: number; dns: Resolver; names: Promise<LocalNames> } | null = null;
+
+  function currentSettings() {
+    if (settings === null || performance.now() - settings.at > settingsKeptMs) {
+      const dns = new Resolver({ timeout: TRY_MS, tries: TRIES });
+      if (servers) dns.setServers(servers());
+      settings = { at: performance.now(), dns, names: readLocalNames(files) };
+    }
+    return settings;
+  }
 
   return async (hostname) => {
-    const { hosts, searchDomains } = await readLocalNames(files);
+    const { dns, names } = currentSettings();
+    const { hosts, searchDomains } = await names;
     const found = hosts.get(hostname.replace(/\.$/, ''));
     if (found) return found;
-    const isComplete = hostname.endsWith('.');
-    const names = isComplete ? [] : searchDomains.map((domain) => `${hostname}.${domain}`);
-    return addressesOf(dns, [hostname, ...names]);
+    const domains = hostname.endsWith('.') ? [] : searchDomains;
+    return addressesOf(dns, [hostname, ...domains.map((domain) => `${hostname}.${domain}`)]);
   };
 }
 

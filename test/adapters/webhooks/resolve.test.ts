@@ -14,9 +14,9 @@ afterEach(async () => {
 
 /**
  * A DNS server that knows alive.example, never answers for silent.example and the names below it,
- * and reports every other name as unknown. Returns its address and port.
+ * and reports every other name as unknown. Returns a function that returns its address and port.
  */
-async function nameServer(): Promise<string> {
+async function nameServer(): Promise<() => string[]> {
   const socket = createSocket('udp4');
   undo.push(() => socket.close());
   socket.on('message', (query, { port, address }) => {
@@ -34,11 +34,12 @@ async function nameServer(): Promise<string> {
   });
   socket.bind(0, '127.0.0.1');
   await once(socket, 'listening');
-  return `127.0.0.1:${socket.address().port}`;
+  const servers = [`127.0.0.1:${socket.address().port}`];
+  return () => servers;
 }
 
 it('names with silent servers delay no other name', async () => {
-  const resolve = createHostResolver({ servers: [await nameServer()] });
+  const resolve = createHostResolver({ servers: await nameServer() });
   let ended = 0;
   const silent = Array.from({ length: 8 }, (_, i) =>
     resolve(`${i}.silent.example`).catch(({ code }: { code: string }) => {
@@ -69,7 +70,7 @@ fd00::7   receiver.internal
 nonsense  receiver.internal
 `;
   const files = await filesOf({ hosts });
-  const resolve = createHostResolver({ servers: [await nameServer()], files });
+  const resolve = createHostResolver({ servers: await nameServer(), files });
   expect(await resolve('localhost')).toEqual([{ address: '127.0.0.1', family: 4 }]);
   expect(await resolve('receiver.internal.')).toEqual([
     { address: '10.1.2.3', family: 4 },
@@ -81,7 +82,7 @@ nonsense  receiver.internal
 it('a name that the DNS does not know is looked up in the search domains', async () => {
   const resolvConf = 'domain unused.example\nsearch corp.example. alive.example # two\n';
   const files = await filesOf({ resolvConf });
-  const resolve = createHostResolver({ servers: [await nameServer()], files });
+  const resolve = createHostResolver({ servers: await nameServer(), files });
   expect(await resolve('receiver')).toEqual([{ address: '192.0.2.7', family: 4 }]);
   await expect(resolve('receiver.')).rejects.toMatchObject({ code: 'ENOTFOUND' });
 });
@@ -94,23 +95,41 @@ it('a name that the DNS does not know takes no thread of the process', async () 
     },
   }).enable();
   undo.push(() => hook.disable());
-  const resolve = createHostResolver({ servers: [await nameServer()] });
+  const resolve = createHostResolver({ servers: await nameServer() });
   const names = ['unknown.example', 'single-label', 'a..b', `${'x'.repeat(64)}.example`];
   const errors = names.map((name) => resolve(name).catch(({ code }: { code: string }) => code));
   expect(await Promise.all(errors)).toEqual(['ENOTFOUND', 'ENOTFOUND', 'EBADNAME', 'EBADNAME']);
   expect(systemLookUps).toEqual([]);
 });
 
-it('a machine without a DNS knows the names of its hosts file', async () => {
+/** Returns the address of a name server that does not run. */
+async function closedServer(): Promise<() => string[]> {
   const socket = createSocket('udp4').bind(0, '127.0.0.1');
   await once(socket, 'listening');
   const servers = [`127.0.0.1:${socket.address().port}`];
   await new Promise<void>((resolve) => socket.close(() => resolve()));
+  return () => servers;
+}
+
+it('a machine without a DNS knows the names of its hosts file', async () => {
   const resolve = createHostResolver({
-    servers,
+    servers: await closedServer(),
     files: await filesOf({ hosts: '10.1.2.3 receiver' }),
   });
   expect(await resolve('receiver')).toEqual([{ address: '10.1.2.3', family: 4 }]);
   // Not ECONNREFUSED, which says that nothing listens at the receiver.
   await expect(resolve('other.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
+});
+
+it('other servers and names of the system count without a restart', async () => {
+  let servers = await closedServer();
+  const files = await filesOf({ hosts: '10.1.2.3 receiver' });
+  const resolve = createHostResolver({ servers: () => servers(), files, settingsKeptMs: 100 });
+  await expect(resolve('alive.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
+  servers = await nameServer();
+  await writeFile(files.hosts, '10.1.2.4 receiver');
+  await expect
+    .poll(() => resolve('alive.example').catch(() => null))
+    .toEqual([{ address: '192.0.2.7', family: 4 }]);
+  expect(await resolve('receiver')).toEqual([{ address: '10.1.2.4', family: 4 }]);
 });
