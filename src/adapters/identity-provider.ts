@@ -64,7 +64,7 @@ export interface IdentityProvider {
   finish(callback: URL, pending: PendingSignIn): Promise<Confirmed>;
   /**
    * Asks again about a person, and returns the claims. `keep` stores new tokens before anything
-   * else is asked: the provider may accept the old ones no more.
+   * else is asked, also if their check fails: the provider may accept the old ones no more.
    */
   confirm(
     subject: string,
@@ -82,6 +82,28 @@ export interface IdentityProvider {
 export function createIdentityProvider(settings: ProviderSettings): IdentityProvider {
   const { issuer, clientId, clientSecret } = settings;
   let known: { at: number; config: Promise<openid.Configuration> } | null = null;
+  /** Takes the tokens that the provider gives in exchange for a refresh token, by that token. */
+  const takers = new Map<string, (tokens: Tokens) => void>();
+
+  /**
+   * A request whose answer can have new tokens. Takes them from the answer itself: the client then
+   * checks it, perhaps with another request, and drops them if that fails.
+   */
+  async function fetchTaking(...[url, options]: Parameters<openid.CustomFetch>): Promise<Response> {
+    const response = await fetch(url, options as RequestInit);
+    const { body } = options;
+    const refresh = body instanceof URLSearchParams ? body.get('refresh_token') : null;
+    const take = refresh === null ? undefined : takers.get(refresh);
+    if (refresh === null || take === undefined || !response.ok) return response;
+    const answer = await response
+      .clone()
+      .json()
+      .catch(() => null);
+    const { access_token: access, refresh_token: rotated = refresh } = Object(answer);
+    if (typeof access === 'string' && typeof rotated === 'string')
+      take({ access, refresh: rotated });
+    return response;
+  }
 
   async function discover(client: typeof openid): Promise<openid.Configuration> {
     const authenticate: openid.ClientAuth = (server, ...rest) => {
@@ -98,6 +120,7 @@ export function createIdentityProvider(settings: ProviderSettings): IdentityProv
       authenticate,
       {
         timeout: TIMEOUT_SECONDS,
+        [client.customFetch]: fetchTaking,
         execute: issuer.startsWith('http:') ? [client.allowInsecureRequests] : [],
       },
     );
@@ -165,19 +188,26 @@ export function createIdentityProvider(settings: ProviderSettings): IdentityProv
         return ask((client, config) =>
           withUserInfo(client, config, { sub: subject }, { access, refresh }),
         );
-      const { claims, tokens } = await ask(async (client, config) => {
-        const answer = await client.refreshTokenGrant(config, refresh);
-        const tokens = {
-          access: answer.access_token,
-          refresh: answer.refresh_token ?? refresh,
-        };
-        const claims: Claims = { sub: subject, ...answer.claims() };
-        if (claims.sub !== subject)
-          throw new IdentityProviderError('rejected', 'it answered about another person');
-        return { claims, tokens };
-      });
-      await keep(tokens);
-      return ask((client, config) => withUserInfo(client, config, claims, tokens));
+      const taken: Tokens[] = [];
+      takers.set(refresh, (tokens) => taken.push(tokens));
+      let granted: { claims: Claims; access: string };
+      try {
+        granted = await ask(async (client, config) => {
+          const answer = await client.refreshTokenGrant(config, refresh);
+          const claims: Claims = { sub: subject, ...answer.claims() };
+          if (claims.sub !== subject)
+            throw new IdentityProviderError('rejected', 'it answered about another person');
+          return { claims, access: answer.access_token };
+        });
+      } finally {
+        takers.delete(refresh);
+        const fresh = taken.at(-1);
+        if (fresh !== undefined) await keep(fresh);
+      }
+      const { claims, access: newAccess } = granted;
+      return ask((client, config) =>
+        withUserInfo(client, config, claims, { access: newAccess, refresh }),
+      );
     },
 
     signOutUrl: (returnTo) =>

@@ -265,6 +265,21 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     );
   });
 
+  test('keep a session if the keys of the provider cannot be read for a while', async () => {
+    const { ask } = await signIn('ann');
+    // A process that has not read the keys yet.
+    const started = await api.startServer();
+    provider.setKeysDown(true);
+    await age(4);
+    const before = provider.exchanges();
+    expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+    expect(provider.exchanges() - before).toBe(1);
+    provider.setKeysDown(false);
+    await age(20);
+    expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+    expect(provider.exchanges() - before).toBe(2);
+  });
+
   test('lose what a removed role allowed, and the session with the last role', async () => {
     const { ask } = await signIn('ann');
     provider.people.set('ann', { email: 'ann@example.com', groups: ['watchers'] });

@@ -19,6 +19,8 @@ export interface TestIdentityProvider {
   register(serviceUrl: string): void;
   /** While true, the provider closes every connection without an answer. */
   setDown(down: boolean): void;
+  /** While true, it closes the connections that ask for its keys. */
+  setKeysDown(down: boolean): void;
   close(): Promise<void>;
 }
 
@@ -30,9 +32,11 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
   const people = new Map<string, Record<string, unknown>>();
   let provider: Provider | null = null;
   let down = false;
+  let keysDown = false;
   let exchanges = 0;
   const server = createServer((request, response) => {
     if (down || provider === null) return void request.socket.destroy();
+    if (keysDown && request.url === '/jwks') return void request.socket.destroy();
     if (request.url === '/token') exchanges++;
     if (request.url?.startsWith('/interaction/')) return void interact(provider, request, response);
     void provider.callback()(request, response);
@@ -55,6 +59,9 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
     setDown(now) {
       down = now;
       if (down) server.closeAllConnections();
+    },
+    setKeysDown(now) {
+      keysDown = now;
     },
     async close() {
       server.closeAllConnections();
