@@ -26,6 +26,8 @@ export function createWitnessSink(url: string): CheckpointSink {
   return {
     newest: async () => null,
     async keep(checkpoint, prove) {
+      // An older log was restored while this process runs. The answer of the witness tells.
+      if (known > checkpoint.size) known = 0;
       let response = await add(checkpoint, known, await prove(known));
       if (response.status === 409) {
         const size = Number((await response.text()).trim());

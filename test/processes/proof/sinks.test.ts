@@ -188,9 +188,9 @@ describeWithPostgres('the sinks of checkpoints', () => {
     await sign();
     const { sql } = installation;
     await sql`create table public.copy as select * from log.events`;
-    await whileRunning([pathToFileURL(own).href], async (statuses) => {
+    await whileRunning([pathToFileURL(own).href, witness.url], async (statuses) => {
       const lost = await sign();
-      await eventually(() => statuses).toEqual([keeps(lost.size)]);
+      await eventually(() => statuses).toEqual([keeps(lost.size), keeps(lost.size)]);
       await sql.begin(async (tx) => {
         await tx`alter table log.events disable trigger user`;
         await tx`delete from log.events`;
@@ -199,7 +199,10 @@ describeWithPostgres('the sinks of checkpoints', () => {
         await tx`alter table log.events enable trigger user`;
       });
       await rebuildProjection(installation, 'proof', () => undefined);
-      await eventually(() => statuses[0]?.failing).toBe('refuses');
+      await eventually(() => statuses.map((status) => status?.failing)).toEqual([
+        'refuses',
+        'refuses',
+      ]);
     });
     await sql`drop table public.copy`;
     await rm(own, { recursive: true });
