@@ -298,6 +298,13 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(await ask('GET', '/v1/transfers')).toMatchObject(ended);
   });
 
+  test('lose a removed role also if the clock of Postgres has stepped back', async () => {
+    const { ask } = await signIn('ann');
+    provider.people.set('ann', { email: 'ann@example.com', groups: [] });
+    await age(-60);
+    expect(await ask('GET', '/v1/transfers')).toMatchObject({ status: 401 });
+  });
+
   test.each([true, false])('get the rest of an export if their role holds: %s', async (holds) => {
     const { ask } = await signIn('aud');
     const { store } = api.installation;

@@ -28,6 +28,17 @@ describeWithPostgres('rate limit', () => {
     expect(rate(answer).remaining).toBe(0);
   }
 
+  test('begins a new window if the clock of Postgres has stepped back', async () => {
+    const { id, key } = await api.createKey(['transfers:read']);
+    const started = Math.floor(Date.now() / 1000) + 3_600;
+    await api.installation.sql`
+      insert into work.rate_windows (subject, started, requests)
+      values (${`key:${id}`}, ${started}, 100)`;
+    const answer = await api.ask('GET', '/v1/transfers', { key });
+    expect([answer.status, rate(answer).remaining]).toEqual([200, 4]);
+    expect(rate(answer).reset).toBeLessThan(started);
+  });
+
   test('counts every request of a key over all processes, whatever its answer', async () => {
     const { id, key } = await api.createKey(['transfers:read']);
     const other = await api.startServer();

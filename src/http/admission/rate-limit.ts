@@ -1,6 +1,11 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 
 const WINDOW_SECONDS = 60;
+/**
+ * A window that began this much later than now, in seconds, counts as over: Postgres's clock has
+ * stepped back. A statement that waited for the row may be a little late.
+ */
+const AHEAD_SECONDS = 10;
 /** Requests per minute from one address without a valid key. */
 export const PER_ADDRESS = 60;
 /** Requests per minute of all console sessions of one key. Live pages send many requests. */
@@ -38,15 +43,17 @@ export interface WindowRow {
  * in one order.
  */
 export function countRequests(sql: Sql) {
+  const isOver = sql`
+    (excluded.started >= w.started + ${WINDOW_SECONDS}
+      or excluded.started < w.started - ${AHEAD_SECONDS})`;
   return sql`
     insert into work.rate_windows as w (subject, started, requests)
     select subject, floor(extract(epoch from clock_timestamp()))::bigint, sum(weight)
       from visitors group by subject order by subject
     on conflict (subject) do update set
-      started = case when excluded.started >= w.started + ${WINDOW_SECONDS}
-                     then excluded.started else w.started end,
-      requests = case when excluded.started >= w.started + ${WINDOW_SECONDS}
-                      then excluded.requests else w.requests + excluded.requests end
+      started = case when ${isOver} then excluded.started else w.started end,
+      requests = case when ${isOver} then excluded.requests
+                      else w.requests + excluded.requests end
     returning subject, started, requests`;
 }
 

@@ -104,8 +104,15 @@ function hasExpired(sql: Sql) {
       or s.created_at <= now() - ${SESSION_HOURS} * interval '1 hour')`;
 }
 
+/**
+ * Returns the condition that the last confirmation is older than this. One of the future has an
+ * unknown age, because Postgres's clock has stepped back, and counts as older. `now()` is the start
+ * of a statement, which another process may confirm a moment later.
+ */
 function olderThan(sql: Sql, minutes: number) {
-  return sql`confirmed_at <= now() - ${minutes} * interval '1 minute'`;
+  return sql`
+    (confirmed_at <= now() - ${minutes} * interval '1 minute'
+      or confirmed_at > now() + interval '5 seconds')`;
 }
 
 /** Records that a session is in use. */

@@ -11,6 +11,7 @@ import {
   retryAllFailedDeliveries,
   retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
+import { findDueWebhooks } from '../../../src/processes/webhooks/delivery-table/claim.ts';
 import { enqueue, enqueueAgain } from '../../../src/processes/webhooks/delivery-table/insert.ts';
 import { purgeDeliveries } from '../../../src/processes/webhooks/delivery-table/purge.ts';
 import {
@@ -268,6 +269,19 @@ describeWithPostgres('deliveries', () => {
       { delivery_id: string }[]
     >`select delivery_id from work.delivery_attempts order by 1`;
     expect(attempts.map(({ delivery_id }) => delivery_id)).toEqual(kept.slice(0, 2).toSorted());
+  });
+
+  it('without an attempt are due also if the clock has stepped back', async () => {
+    const { sql } = installation;
+    for (const webhookId of ['whk_a', 'whk_b', 'whk_own'])
+      await ping(sql, { webhookId, accountId: 'acc' });
+    await sql`
+      update work.pending_deliveries
+         set due_at = now() + interval '1 hour',
+             tries = case when webhook_id = 'whk_b' then 1 else 0 end,
+             claim_id = case when webhook_id = 'whk_own' then 'clm_1' end`;
+    const { due } = await findDueWebhooks(sql, ['whk_a', 'whk_b', 'whk_own'], ['clm_1']);
+    expect(due).toEqual(['whk_a']);
   });
 
   describe('that are being purged', () => {
