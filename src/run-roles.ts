@@ -124,7 +124,14 @@ function runWebhooks(
   { createWebhookSender }: typeof import('./adapters/webhooks/send.ts'),
 ): void {
   const { webhookAllowCidrs, webhookRetryDelays } = installation.config;
-  const sender = createWebhookSender({ allowedCidrs: webhookAllowCidrs });
+  const sender = createWebhookSender({
+    allowedCidrs: webhookAllowCidrs,
+    onRefused: (refused) =>
+      following.logger.warn(
+        refused,
+        'a webhook leads to an address that WAYBILL_WEBHOOK_ALLOW_CIDRS does not allow',
+      ),
+  });
   const deliverer = createDeliverer(
     {
       ...following,

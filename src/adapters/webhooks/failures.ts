@@ -19,17 +19,8 @@ const UNKNOWN_AUTHORITY = /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|INVALID_C
 
 /** Explains to the receiver's owner why a request got no answer. */
 export function explainFailure(error: unknown, url: string): string {
-  const { host, hostname, protocol } = new URL(url);
-  if (error instanceof RefusedAddress) {
-    const how =
-      protocol === 'https:'
-        ? 'a private address'
-        : 'an address outside the allowed ranges, which requires https';
-    return (
-      `${hostname} leads to ${error.address}, ${how}: use a public https address, ` +
-      'or have the operator allow its range (WAYBILL_WEBHOOK_ALLOW_CIDRS)'
-    );
-  }
+  const { host, hostname } = new URL(url);
+  if (error instanceof RefusedAddress) return unreachable(hostname);
   const code = codeOf(error);
   const certificate = CERTIFICATES[code];
   if (certificate) return `the certificate of ${host} ${certificate} (${code})`;
@@ -48,7 +39,7 @@ export function explainFailure(error: unknown, url: string): string {
     case 'ENOTFOUND':
     case 'ENODATA':
     case 'EBADNAME':
-      return `${hostname} has no address: check the name in the URL`;
+      return unreachable(hostname);
     case 'EAI_AGAIN':
     case 'ESERVFAIL':
     case 'EREFUSED':
@@ -76,6 +67,17 @@ export function explainFailure(error: unknown, url: string): string {
         ? `${host} does not answer with HTTP: check the port in the URL (${code})`
         : `no answer from ${host} (${code || (error as Error).message})`;
   }
+}
+
+/**
+ * Says the same of a name without an address and of a forbidden address. Otherwise, owners of
+ * webhooks could ask the internal DNS for the names and addresses that it has.
+ */
+function unreachable(hostname: string): string {
+  return (
+    `${hostname} has no address that webhooks may reach: check the name in the URL, and use a ` +
+    'public https address, or have the operator allow its range (WAYBILL_WEBHOOK_ALLOW_CIDRS)'
+  );
 }
 
 /** Returns the code of an error; if several addresses were tried, that of the first one. */

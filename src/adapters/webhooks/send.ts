@@ -43,6 +43,8 @@ export interface SenderOptions {
   /** Private ranges that webhooks may go to, even without TLS. */
   allowedCidrs: readonly string[];
   resolve?: ResolveHost;
+  /** Told of a host with an address that is not allowed. The owner of the webhook is not. */
+  onRefused?: (refused: { host: string; address: string }) => void;
   /**
    * Limit for a whole attempt, connection included; 10 s by default, as docs/receivers.md promises.
    */
@@ -56,6 +58,7 @@ export interface SenderOptions {
 export function createWebhookSender({
   allowedCidrs,
   resolve = createHostResolver(),
+  onRefused = () => undefined,
   withinMs = ALL_WITHIN_MS,
 }: SenderOptions): WebhookSender {
   const agent = new Agent({
@@ -135,6 +138,8 @@ export function createWebhookSender({
           if (settled) return;
           // The status has arrived, so a broken body changes nothing.
           if (answer !== null) return end(outcomeOf(answer));
+          if (error instanceof RefusedAddress)
+            onRefused({ host: new URL(url).hostname, address: error.address });
           if (!closed) return fail(explainFailure(error, url));
           clearTimeout(timer);
           reject(new Error('the sender was closed'));

@@ -149,7 +149,7 @@ describe('no answer', () => {
         Promise.reject(Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' })),
     });
     expect(await unknown('https://hooks.example/')).toMatchObject({
-      error: 'hooks.example has no address: check the name in the URL',
+      error: expect.stringMatching(/^hooks\.example has no address that webhooks may reach: /),
     });
   });
 
@@ -220,11 +220,30 @@ describe('a forbidden address', () => {
       { address: '10.0.0.1', family: 4 },
     ];
     const outcome = await sender({ resolve })(`http://hooks.example:${port}/`);
-    expect(outcome).toMatchObject({
-      type: 'error',
-      error: expect.stringMatching(/^hooks\.example leads to 10\.0\.0\.1/),
-    });
+    expect(outcome).toMatchObject({ type: 'error' });
     expect(connections()).toBe(0);
+  });
+
+  it('is known to the operator, and looks like an unknown name to the owner', async () => {
+    const addresses: Record<string, string> = { 'private.example': '10.0.0.1' };
+    const refused: unknown[] = [];
+    const send = sender({
+      onRefused: (host) => refused.push(host),
+      resolve: async (hostname) => {
+        const address = addresses[hostname];
+        if (address) return [{ address, family: 4 }];
+        throw Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' });
+      },
+    });
+    for (const scheme of ['http', 'https']) {
+      const [known, unknown] = await Promise.all(
+        ['private', 'unknown'].map((name) => send(`${scheme}://${name}.example/`)),
+      );
+      const { error } = known as { error: string };
+      expect(error).toMatch(/^private\.example has no address/);
+      expect(unknown).toMatchObject({ error: error.replace('private', 'unknown') });
+    }
+    expect(refused).toEqual(Array(2).fill({ host: 'private.example', address: '10.0.0.1' }));
   });
 
   it('is detected when a name resolves differently for a second connection', async () => {
@@ -239,7 +258,7 @@ describe('a forbidden address', () => {
     // It listens on every address of the machine, including the second one.
     const second = await receiver({ port: first.port });
     expect(await send(`http://hooks.example:${first.port}/`)).toMatchObject({
-      error: expect.stringContaining('leads to 127.66.0.1'),
+      error: expect.stringContaining('has no address that webhooks may reach'),
     });
     expect([second.connections(), asked]).toEqual([0, 2]);
   });
@@ -247,10 +266,10 @@ describe('a forbidden address', () => {
   it('includes every public address without TLS', async () => {
     const send = sender({ resolve: async () => [{ address: '8.8.8.8', family: 4 }] });
     expect(await send('http://hooks.example/')).toMatchObject({
-      error: expect.stringContaining('which requires https'),
+      error: expect.stringContaining('use a public https address'),
     });
     expect(await send('http://8.8.8.8/')).toMatchObject({
-      error: expect.stringContaining('which requires https'),
+      error: expect.stringContaining('use a public https address'),
     });
   });
 });
