@@ -19,8 +19,8 @@ const SILENT_MS = 10_000;
  * more. Throws EventStoreUnavailable if the log sends nothing for ten seconds.
  */
 export async function isCaughtUp(
-  { store, sql }: ConsumerDeps,
-  { name, table, streams }: Consumer,
+  { store, sql }: Pick<ConsumerDeps, 'store' | 'sql'>,
+  { name, table, streams }: Pick<Consumer, 'name' | 'table' | 'streams'>,
   { signal, end = null }: { signal?: AbortSignal; end?: bigint | null } = {},
 ): Promise<boolean> {
   const checkpoint = await loadCheckpoint(sql, table, name);

@@ -38,9 +38,9 @@ import { upcast } from '../../domain/events/upcast.ts';
 import type { Webhook, WebhookState } from '../../domain/webhook.ts';
 import { concernsEveryAccount, webhookDecider, webhookTypeOf } from '../../domain/webhook.ts';
 import { moveCheckpoint, restartCheckpoint } from '../../projections/checkpoint.ts';
-import type { PreparingConsumer } from '../../projections/consumer.ts';
+import type { ConsumerDeps, PreparingConsumer } from '../../projections/consumer.ts';
 import { type Folded, foldBatch } from '../../projections/fold.ts';
-import { readToEnd } from '../../projections/read-to-end.ts';
+import { isCaughtUp, readToEnd } from '../../projections/read-to-end.ts';
 import { type Candidate, composeDeliveries, mayReceive } from './compose.ts';
 import type { AttemptFirst } from './deliverer/first-attempts.ts';
 import { enqueue, insertedDeliveries, insertMissing } from './delivery-table/insert.ts';
@@ -65,6 +65,19 @@ export const DELIVERED_STREAMS = (
   ['transfer', 'batch', 'flow', 'endpoint', 'key', 'log'] as const
 ).map(streamPrefix);
 const STREAMS = [...DELIVERED_STREAMS, streamPrefix('webhook')];
+
+/**
+ * Returns whether the outbox has followed the log up to a position, and so all changes of webhooks
+ * before it. Throws EventStoreUnavailable.
+ */
+export function hasFollowedTo(
+  deps: Pick<ConsumerDeps, 'store' | 'sql'>,
+  position: bigint,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const outbox = { name: NAME, table: TABLE, streams: STREAMS } as const;
+  return isCaughtUp(deps, outbox, { signal, end: position });
+}
 
 /**
  * Creates the consumer that writes a delivery for each event that a webhook receives. With

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -13,7 +14,7 @@ import { inOneProcess } from '../in-one-process.ts';
 import { composeDeliveries, mayReceive } from './compose.ts';
 import { enqueueAgain } from './delivery-table/insert.ts';
 import { positionBefore } from './event-times.ts';
-import { DELIVERED_STREAMS } from './outbox.ts';
+import { DELIVERED_STREAMS, hasFollowedTo } from './outbox.ts';
 import {
   endReplay,
   moveReplay,
@@ -27,6 +28,8 @@ const BATCH = 500;
 /** How many batches of a replay run before the next replay gets its turn. */
 const TURN_BATCHES = 4;
 const LOOK_MS = 5_000;
+/** How often a replay looks whether the outbox has reached its end. */
+const FOLLOWED_MS = 100;
 /** The limit for the search for an event: a client waits for its result. */
 const SEARCH_LIMIT_MS = 10_000;
 /** An event has the time of its decision. Its append may be repeated for a while after that. */
@@ -115,11 +118,16 @@ export async function runReplays(deps: ReplayDeps, signal: AbortSignal): Promise
       try {
         const next = await nextReplay(deps.sql, last);
         if (next) {
+          // The outbox follows the webhooks. One that lags has an earlier subscription.
+          const isFollowed = await hasFollowedTo(deps, next.until_position, stop);
+          const current = isFollowed ? await nextReplay(deps.sql, last) : null;
           last = next.webhook_id;
-          await advance(deps, next, stop);
+          if (!isFollowed) await sleep(FOLLOWED_MS, undefined, { signal: stop });
+          else if (current?.id === next.id) await advance(deps, current, stop);
           continue;
         }
       } catch (error) {
+        if (stop.aborted) break;
         deps.logger.error({ err: error }, 'a replay has stopped; continuing in 5 s');
       }
       await wakeUp.wait(LOOK_MS);

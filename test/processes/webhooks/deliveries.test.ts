@@ -438,6 +438,17 @@ describeWithPostgres('deliveries', () => {
       expect(await done(webhookId)).toEqual(ids.toSorted());
     });
 
+    it('follow the subscription of the time of the request, also if the outbox lags', async () => {
+      const { webhookId } = await history(2);
+      const events = ['transfer.created', 'transfer.cancelled'] as const;
+      await updateWebhook(installation.commands, webhookId, { events: [...events] }, CAUSE);
+      await replay(installation, webhookId, { time: new Date(0).toISOString() });
+      startReplays();
+      await sleep(300);
+      await runOutbox(installation);
+      expect(await done(webhookId)).toHaveLength(4);
+    });
+
     it('from a future time are none', async () => {
       const { webhookId } = await history(2);
       startReplays();
@@ -551,6 +562,7 @@ describeWithPostgres('deliveries', () => {
       expect(more).toEqual([]);
       expect(second?.since < first?.since).toBe(true);
       await appendTransfer(installation.store, []);
+      await runOutbox(installation);
       await replay(installation, webhookId, { eventId: ids[2] as string });
       expect([...(await rows())]).toEqual([
         {
