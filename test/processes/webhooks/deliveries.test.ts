@@ -11,7 +11,11 @@ import {
   retryAllFailedDeliveries,
   retryFailedDeliveries,
 } from '../../../src/processes/webhooks/deliveries.ts';
-import { findDueWebhooks } from '../../../src/processes/webhooks/delivery-table/claim.ts';
+import {
+  claimDeliveries,
+  findDueWebhooks,
+  releaseClaims,
+} from '../../../src/processes/webhooks/delivery-table/claim.ts';
 import { enqueue, enqueueAgain } from '../../../src/processes/webhooks/delivery-table/insert.ts';
 import { purgeDeliveries } from '../../../src/processes/webhooks/delivery-table/purge.ts';
 import {
@@ -269,6 +273,23 @@ describeWithPostgres('deliveries', () => {
       { delivery_id: string }[]
     >`select delivery_id from work.delivery_attempts order by 1`;
     expect(attempts.map(({ delivery_id }) => delivery_id)).toEqual(kept.slice(0, 2).toSorted());
+  });
+
+  it('of several webhooks are claimed in no fixed order if the places are too few', async () => {
+    const { sql } = installation;
+    for (let i = 0; i < 3; i++) {
+      const webhookId = await addWebhook(installation, URL, ['transfer.completed']);
+      await runOutbox(installation);
+      await ping(sql, { webhookId, accountId: 'acc_default' });
+    }
+    const capacity = { healthy: 0, unproven: 1, each: 8, webhooks: new Map() };
+    const first = new Set<string | undefined>();
+    for (let i = 0; i < 50; i++) {
+      const { claims } = await claimDeliveries(sql, capacity);
+      first.add(claims[0]?.webhook_id);
+      await releaseClaims(sql, claims);
+    }
+    expect(first.size).toBeGreaterThan(1);
   });
 
   it('without an attempt are due also if the clock has stepped back', async () => {

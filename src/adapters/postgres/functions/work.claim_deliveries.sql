@@ -1,11 +1,13 @@
--- version: 2
+-- version: 3
 -- Claims due deliveries within the capacity, for a lease. `known` names the webhooks that the
 -- caller has a capacity for: free places, and 1 if the webhook is healthy. Any other webhook has
 -- `each` places and is unproven. `healthy` and `unproven` are the places of all such webhooks together.
 --
 -- Each webhook's oldest delivery goes first. If the places are too few for all, the first delivery
--- of each webhook goes before the second of any. A delivery waits until the first attempt of each
--- older event of the same transfer and webhook has ended.
+-- of each webhook goes before the second of any. Webhooks with the same turn are in a random order:
+-- in a fixed one, those that hang could take all places before the same others each time. A
+-- delivery waits until the first attempt of each older event of the same transfer and webhook has
+-- ended.
 --
 -- The settings keep a plan that was made while nothing was pending: without them, it would read the
 -- whole table when a million deliveries are.
@@ -72,7 +74,7 @@ begin
            order by p.due_at, p.event_id limit capacity.places for update skip locked) p
     ),
     due as (
-      select ctid, total, row_number() over (partition by kind order by turn) as place from found
+      select ctid, total, row_number() over (partition by kind order by turn, random()) as place from found
     ),
     taken as (
       update work.pending_deliveries p
