@@ -43,7 +43,7 @@ export interface SenderOptions {
   /** Private ranges that webhooks may go to, even without TLS. */
   allowedCidrs: readonly string[];
   resolve?: ResolveHost;
-  /** Told of a host with an address that is not allowed. The owner of the webhook is not. */
+  /** Called with an address that is not allowed. The owner of the webhook does not get it. */
   onRefused?: (refused: { host: string; address: string }) => void;
   /**
    * Limit for a whole attempt, connection included; 10 s by default, as docs/receivers.md promises.

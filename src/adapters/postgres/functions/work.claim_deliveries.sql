@@ -74,7 +74,8 @@ begin
            order by p.due_at, p.event_id limit capacity.places for update skip locked) p
     ),
     due as (
-      select ctid, total, row_number() over (partition by kind order by turn, random()) as place from found
+      select ctid, total, row_number() over (partition by kind order by turn, random()) as place
+        from found
     ),
     taken as (
       update work.pending_deliveries p
