@@ -6,7 +6,7 @@ type Schema = OpenAPIV3_1.SchemaObject | OpenAPIV3_1.ReferenceObject;
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 
 /**
- * Returns the TypeScript of `src/console/api/operations.ts`: one type for each operation and each
+ * Returns the TypeScript of `src/console/api/api-types.ts`: one type for each operation and each
  * named schema of the document.
  */
 export function printOperations({ paths = {}, components = {} }: OpenAPIV3_1.Document): string {

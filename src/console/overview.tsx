@@ -1,7 +1,6 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
-import { call, whenChanged } from './api/client.ts';
 import type {
   DeliveryList,
   EndpointList,
@@ -9,7 +8,8 @@ import type {
   KeyList,
   ProjectionList,
   TransferSummary,
-} from './api/operations.ts';
+} from './api/api-types.ts';
+import { call, whenChanged } from './api/client.ts';
 import { type Loaded, useLoad } from './api/use-load.ts';
 import { useVisible } from './api/use-visible.ts';
 import { type Scope, useSession } from './session.tsx';

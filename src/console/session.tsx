@@ -1,8 +1,8 @@
 import { type ComponentChildren, createContext, Fragment } from 'preact';
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import type { Session } from './api/api-types.ts';
 import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
-import type { Session } from './api/operations.ts';
 import { setCovered } from './api/use-visible.ts';
 import { ProblemNotice } from './components/feedback/problem.tsx';
 

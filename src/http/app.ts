@@ -7,7 +7,7 @@ import { BODY_LIMIT } from '../contract/body-limits.ts';
 import { DomainError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { Queue } from '../processes/dispatch/queue-estimate.ts';
-import { createAccessRecorder } from './access/recorder.ts';
+import { createAccessRecorder } from './access-log/recorder.ts';
 import { admitRequests } from './admission/admit-requests.ts';
 import { rateHeaders } from './admission/rate-limit.ts';
 import { createRequestAdmission } from './admission/request-admission.ts';

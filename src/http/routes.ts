@@ -1,6 +1,6 @@
 import type { FastifyPluginAsync } from 'fastify';
 import type { Registry } from 'prom-client';
-import type { AccessRecorder } from './access/recorder.ts';
+import type { AccessRecorder } from './access-log/recorder.ts';
 import type { RequestAdmission } from './admission/request-admission.ts';
 import { compressAnswers } from './answers/compression.ts';
 import { MAX_STREAMS } from './answers/event-stream.ts';

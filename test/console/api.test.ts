@@ -23,7 +23,7 @@ describeWithPostgres("the console's types", () => {
   test('match the OpenAPI document (if not, run `npm run console-api`)', async () => {
     const { status, body } = await api.ask('GET', '/v1/openapi.json', { key: null });
     expect({ status, body }).toMatchObject({ status: 200 });
-    await expect(printOperations(body)).toMatchFileSnapshot('../../src/console/api/operations.ts');
+    await expect(printOperations(body)).toMatchFileSnapshot('../../src/console/api/api-types.ts');
   });
 });
 

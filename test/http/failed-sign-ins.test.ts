@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { SignInFailed } from '../../src/domain/access.ts';
-import { createFailedSignIns } from '../../src/http/access/failed-sign-ins.ts';
+import { createFailedSignIns } from '../../src/http/access-log/failed-sign-ins.ts';
 
 const AT = '2026-03-01T10:00:00.000Z';
 

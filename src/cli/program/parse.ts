@@ -3,7 +3,12 @@ import { text } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import type { z } from 'zod';
 import { requestedAccount } from '../../contract/keys.ts';
-import { fieldName, inWords, whyNotJson, withoutVainLimits } from '../../contract/wording.ts';
+import {
+  fieldName,
+  inWords,
+  whyNotJson,
+  withoutVainLimits,
+} from '../../contract/validation-messages.ts';
 import { DEFAULT_ACCOUNT } from '../../domain/account.ts';
 import { DomainError, type FieldError } from '../../domain/errors.ts';
 import { terminal } from './terminal.ts';

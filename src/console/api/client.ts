@@ -1,4 +1,4 @@
-import type { Operations, Problem } from './operations.ts';
+import type { Operations, Problem } from './api-types.ts';
 
 /** A response that is not a success. `status` is 0 if no response came. */
 export class RequestFailed extends Error {

@@ -1,5 +1,5 @@
+import type { TransferErrorCode } from './api-types.ts';
 import { ERROR_ADVICE } from './error-advice.ts';
-import type { TransferErrorCode } from './operations.ts';
 
 const LABELS: Record<TransferErrorCode, string> = {
   auth_failed: 'Sign-in rejected',

@@ -11,7 +11,7 @@ import {
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
 import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/protocols/via.ts';
 import { requestedAccount } from '../keys.ts';
-import { words } from '../words.ts';
+import { words } from '../search-words.ts';
 import { bandwidth } from './bandwidth.ts';
 
 export const endpointId = z.string().meta({ examples: ['end_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });

@@ -9,10 +9,10 @@ import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import { glob, MAX_GLOBS } from '../batches/requests.ts';
 import { changes } from '../changes.ts';
 import { pageQuery } from '../pages.ts';
+import { words } from '../search-words.ts';
 import { timeZone } from '../time-zone.ts';
 import { afterRequest } from '../transfers/after.ts';
 import { flowId, metadata, uriOf } from '../transfers/requests.ts';
-import { words } from '../words.ts';
 
 const MAX_UNCHANGED_MS = 24 * 3_600_000;
 const UNCHANGED_FOR = { unchanged_for: '30s' };

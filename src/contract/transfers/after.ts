@@ -4,7 +4,7 @@ import type { After, SourceAction } from '../../domain/transfers/after.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { timestamp } from '../instants.ts';
 import { uri } from '../uri.ts';
-import { inWords } from '../wording.ts';
+import { inWords } from '../validation-messages.ts';
 
 const MARKER = /^[A-Za-z0-9._-]{1,32}$/;
 const MAX_FOLDER_BYTES = 1_024;

@@ -7,7 +7,7 @@ import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../do
 import { idOf } from '../ids.ts';
 import { instantLimit, isOrdered, lostPlus, notOrdered, parseTime } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
-import { words } from '../words.ts';
+import { words } from '../search-words.ts';
 import { afterRequest } from './after.ts';
 import { transferErrorCode } from './errors.ts';
 import { transferOptions } from './options.ts';

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Problem } from '../../contract/problems.ts';
 import { reasonOf } from '../../domain/errors.ts';
-import type { AccessRecorder } from '../access/recorder.ts';
+import type { AccessRecorder } from '../access-log/recorder.ts';
 import { confirmed } from '../admission/admitted.ts';
 import { type AuthenticationDeps, authenticate } from '../admission/authenticate.ts';
 import { safePath } from '../log.ts';

@@ -9,7 +9,7 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 import { grants } from '../../domain/scope.ts';
 import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries.ts';
 import { readLogFrom } from '../../projections/read-log.ts';
-import type { AccessRecorder } from '../access/recorder.ts';
+import type { AccessRecorder } from '../access-log/recorder.ts';
 import { prefersCsv, sendCsv } from '../answers/csv.ts';
 import type { LimitOpen } from '../answers/open-answers.ts';
 import { clientOf } from '../auth/client.ts';

@@ -7,7 +7,7 @@ import { transferParams } from '../../contract/transfers/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { makeReceipt, type ReceiptAnswer } from '../../projections/proof/receipts.ts';
-import type { AccessRecorder } from '../access/recorder.ts';
+import type { AccessRecorder } from '../access-log/recorder.ts';
 import { clientOf } from '../auth/client.ts';
 import { responses } from '../openapi/documentation.ts';
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
-import { whyNotJson } from '../../contract/wording.ts';
+import { whyNotJson } from '../../contract/validation-messages.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { isHeldBack } from './expect.ts';
 import { parseStrictly } from './strict-json.ts';

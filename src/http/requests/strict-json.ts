@@ -1,4 +1,4 @@
-import { fieldName } from '../../contract/wording.ts';
+import { fieldName } from '../../contract/validation-messages.ts';
 import { type FieldError, fieldError, fieldErrors, MAX_ERRORS } from '../../domain/errors.ts';
 
 /** Deeper than any request, so that the name of a field stays short. */

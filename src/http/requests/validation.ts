@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fastify';
 import { z } from 'zod';
-import { fieldName, inWords, withoutVainLimits } from '../../contract/wording.ts';
+import { fieldName, inWords, withoutVainLimits } from '../../contract/validation-messages.ts';
 import {
   type DomainError,
   type DomainErrorCode,

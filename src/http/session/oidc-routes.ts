@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type IdentityProvider, IdentityProviderError } from '../../adapters/identity-provider.ts';
 import * as schemas from '../../contract/sessions.ts';
 import { DomainError, reasonOf } from '../../domain/errors.ts';
-import type { AccessRecorder } from '../access/recorder.ts';
+import type { AccessRecorder } from '../access-log/recorder.ts';
 import {
   clearSignInCookie,
   readSignInCookie,

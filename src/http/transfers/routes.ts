@@ -25,7 +25,7 @@ import { throwNotFound } from '../../projections/retention/removed-transfers.ts'
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
-import type { AccessRecorder } from '../access/recorder.ts';
+import type { AccessRecorder } from '../access-log/recorder.ts';
 import { whenAdmitted } from '../admission/admitted.ts';
 import type { AuthenticationDeps } from '../admission/authenticate.ts';
 import { prefersCsv, sendCsv } from '../answers/csv.ts';

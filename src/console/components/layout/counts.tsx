@@ -4,7 +4,7 @@ import type {
   KeyList,
   ProjectionList,
   TransferSummary,
-} from '../../api/operations.ts';
+} from '../../api/api-types.ts';
 import { useOverview } from '../../overview.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
 

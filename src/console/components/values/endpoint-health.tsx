@@ -3,7 +3,7 @@ import type {
   AnnouncedHostKey,
   Endpoint,
   EndpointList,
-} from '../../api/operations.ts';
+} from '../../api/api-types.ts';
 import { Status, type Tone } from './status.tsx';
 
 /** As for API keys. */

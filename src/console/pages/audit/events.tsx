@@ -1,5 +1,5 @@
+import type { AuditItem } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
-import type { AuditItem } from '../../api/operations.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';

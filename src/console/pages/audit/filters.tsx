@@ -1,7 +1,7 @@
 import { useLocation } from 'preact-iso/router';
+import type { AuditEventType, AuditKind } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
-import type { AuditEventType, AuditKind } from '../../api/operations.ts';
 import { DayField } from '../../components/forms/day-field.tsx';
 import { FilterSelect } from '../../components/forms/filter-select.tsx';
 import { SearchField } from '../../components/forms/search-field.tsx';

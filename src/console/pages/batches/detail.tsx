@@ -1,6 +1,6 @@
 import { useRoute } from 'preact-iso/router';
+import type { Batch } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Batch } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';

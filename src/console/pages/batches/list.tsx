@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
+import type { Batch } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Batch } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';

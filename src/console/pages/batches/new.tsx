@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import type { Priority } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Priority } from '../../api/operations.ts';
 import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { Checkbox } from '../../components/forms/checkbox.tsx';

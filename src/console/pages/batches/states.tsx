@@ -1,4 +1,4 @@
-import type { Batch } from '../../api/operations.ts';
+import type { Batch } from '../../api/api-types.ts';
 import { isolated } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { many } from '../../components/values/units.ts';

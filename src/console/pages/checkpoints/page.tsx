@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
+import type { LogCheckpoint } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { LogCheckpoint } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';

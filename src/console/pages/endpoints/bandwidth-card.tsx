@@ -1,4 +1,4 @@
-import type { Bandwidth, Endpoint } from '../../api/operations.ts';
+import type { Bandwidth, Endpoint } from '../../api/api-types.ts';
 import { Facts } from '../../components/values/facts.tsx';
 import { bytes } from '../../components/values/units.ts';
 

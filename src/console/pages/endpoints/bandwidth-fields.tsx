@@ -1,4 +1,4 @@
-import type { Bandwidth } from '../../api/operations.ts';
+import type { Bandwidth } from '../../api/api-types.ts';
 import { Field } from '../../components/forms/field.tsx';
 
 const WINDOW = { days: 'Days', from: 'From', to: 'To', time_zone: 'Time zone' } as const;

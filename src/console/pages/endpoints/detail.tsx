@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
+import type { AcceptedHostKey, Endpoint } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { type Loaded, useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';

@@ -1,4 +1,4 @@
-import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
+import type { AcceptedHostKey, Endpoint } from '../../api/api-types.ts';
 import { type EndpointField, PROTOCOLS as FORMS, type ProtocolForm } from '../../api/protocols.ts';
 
 export type Protocol = Endpoint['protocol'];

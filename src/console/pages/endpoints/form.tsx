@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/api-types.ts';
 import { call, RequestFailed } from '../../api/client.ts';
-import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/operations.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { useToast } from '../../components/feedback/toast.tsx';

@@ -1,4 +1,4 @@
-import type { AcceptedHostKey, Endpoint } from '../../api/operations.ts';
+import type { AcceptedHostKey, Endpoint } from '../../api/api-types.ts';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { hostKeysOf, newHostKeysOf } from '../../components/values/endpoint-health.tsx';
 import { Time } from '../../components/values/time.tsx';

@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
+import type { Endpoint, EndpointList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Endpoint, EndpointList } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { EndpointTestLine } from '../../api/api-types.ts';
 import { lines } from '../../api/client.ts';
-import type { EndpointTestLine } from '../../api/operations.ts';
 
 export type TestStep = Extract<EndpointTestLine, { type: 'step' }>;
 export type TestResult = Extract<EndpointTestLine, { type: 'result' }>;

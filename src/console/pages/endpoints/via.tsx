@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import type { Endpoint, EndpointVia } from '../../api/operations.ts';
+import type { Endpoint, EndpointVia } from '../../api/api-types.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { Field } from '../../components/forms/field.tsx';
 import { PROTOCOLS, type Protocol, type Values } from './fields.ts';

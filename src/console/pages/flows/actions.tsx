@@ -1,5 +1,5 @@
+import type { Flow } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Flow } from '../../api/operations.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';

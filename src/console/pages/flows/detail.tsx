@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
+import type { Flow, FlowRun } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Flow, FlowRun } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';

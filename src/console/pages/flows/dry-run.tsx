@@ -1,4 +1,4 @@
-import type { RunAnswer } from '../../api/operations.ts';
+import type { RunAnswer } from '../../api/api-types.ts';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';

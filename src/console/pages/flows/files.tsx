@@ -1,5 +1,5 @@
+import type { FlowFile } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { FlowFile } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';

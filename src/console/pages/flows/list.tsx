@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
+import type { Flow, FlowList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Flow, FlowList } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';

@@ -1,4 +1,4 @@
-import type { Flow, FlowList, FlowRun } from '../../api/operations.ts';
+import type { Flow, FlowList, FlowRun } from '../../api/api-types.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance, Time } from '../../components/values/time.tsx';

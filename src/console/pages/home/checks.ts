@@ -1,5 +1,5 @@
+import type { Endpoint, Movers } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
-import type { Endpoint, Movers } from '../../api/operations.ts';
 import {
   DELIVERIES_COUNTED_TO,
   expiring,

@@ -1,5 +1,5 @@
+import type { TransferSummary } from '../../api/api-types.ts';
 import { reasonOf } from '../../api/error-reasons.ts';
-import type { TransferSummary } from '../../api/operations.ts';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { MarkedText } from '../../components/values/marked-text.tsx';
 import { Time } from '../../components/values/time.tsx';

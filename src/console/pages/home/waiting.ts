@@ -1,5 +1,5 @@
+import type { TransferListItem } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { TransferListItem } from '../../api/operations.ts';
 
 /** A transfer that waits for longer needs a look: a retry, a paused endpoint, or a long queue. */
 export const WAITED_MINUTES = 15;

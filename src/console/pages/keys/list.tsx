@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
+import type { Key } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Key } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';

@@ -1,5 +1,5 @@
+import type { OperationsSeries } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
-import type { OperationsSeries } from '../../api/operations.ts';
 import { ColumnChart } from '../../components/charts/column-chart.tsx';
 import type { Zone } from '../../components/values/instants.ts';
 import { useZone } from '../../components/values/time-zone.tsx';

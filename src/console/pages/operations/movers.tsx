@@ -1,5 +1,5 @@
+import type { Movers as MoversNow } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Movers as MoversNow } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import type { Projection, ProjectionList, ProjectionTask } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Projection, ProjectionList, ProjectionTask } from '../../api/operations.ts';
 import { useEvents } from '../../api/use-events.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';

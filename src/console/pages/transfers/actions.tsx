@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
+import type { TransferDetail } from '../../api/api-types.ts';
 import { call, urlOf } from '../../api/client.ts';
-import type { TransferDetail } from '../../api/operations.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';

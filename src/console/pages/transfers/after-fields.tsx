@@ -1,5 +1,5 @@
 import type { SourceAction } from '../../../domain/transfers/after.ts';
-import type { After, AfterRequest, TransferDetail } from '../../api/operations.ts';
+import type { After, AfterRequest, TransferDetail } from '../../api/api-types.ts';
 import { Field } from '../../components/forms/field.tsx';
 
 /** What to do after a transfer, as the form has it. */

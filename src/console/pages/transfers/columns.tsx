@@ -1,4 +1,4 @@
-import type { LiveTransfer, TransferListItem } from '../../api/operations.ts';
+import type { LiveTransfer, TransferListItem } from '../../api/api-types.ts';
 import { useStored } from '../../api/use-stored.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';

@@ -1,4 +1,4 @@
-import type { FileList } from '../../api/operations.ts';
+import type { FileList } from '../../api/api-types.ts';
 
 export type FileEntry = FileList['data'][number];
 export type Order = 'name' | 'newest' | 'oldest' | 'largest' | 'smallest';

@@ -1,10 +1,10 @@
-import { urlOf } from '../../api/client.ts';
 import type {
   LiveTransfer,
   Operations,
   TransferErrorCode,
   TransferFilters,
-} from '../../api/operations.ts';
+} from '../../api/api-types.ts';
+import { urlOf } from '../../api/client.ts';
 import { STATUSES } from './states.tsx';
 
 export const ADDRESS = '/console/transfers';

@@ -1,4 +1,4 @@
-import type { TransferDetail } from '../../api/operations.ts';
+import type { TransferDetail } from '../../api/api-types.ts';
 import { Checkbox } from '../../components/forms/checkbox.tsx';
 import { Field } from '../../components/forms/field.tsx';
 

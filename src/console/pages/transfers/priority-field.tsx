@@ -1,4 +1,4 @@
-import type { Priority } from '../../api/operations.ts';
+import type { Priority } from '../../api/api-types.ts';
 import { Field } from '../../components/forms/field.tsx';
 
 const PRIORITIES: Priority[] = ['low', 'normal', 'high'];

@@ -1,4 +1,4 @@
-import type { BulkAction, TransferDetail } from '../../api/operations.ts';
+import type { BulkAction, TransferDetail } from '../../api/api-types.ts';
 import { Status, type Tone } from '../../components/values/status.tsx';
 
 export type TransferStatus = TransferDetail['status'];

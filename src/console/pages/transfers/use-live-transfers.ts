@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks';
+import type { LiveTransfer, LiveTransfers } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
-import type { LiveTransfer, LiveTransfers } from '../../api/operations.ts';
 import { type Liveness, useEvents } from '../../api/use-events.ts';
 import { useSession } from '../../session.tsx';
 

@@ -1,4 +1,4 @@
-import type { WaitingFor } from '../../api/operations.ts';
+import type { WaitingFor } from '../../api/api-types.ts';
 import { Time } from '../../components/values/time.tsx';
 
 /** Says why a transfer does not move, and until when if that is known. */

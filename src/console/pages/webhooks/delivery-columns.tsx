@@ -1,4 +1,4 @@
-import type { Delivery } from '../../api/operations.ts';
+import type { Delivery } from '../../api/api-types.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import type { Column } from '../../components/tables/table.tsx';
 import { distance, Time } from '../../components/values/time.tsx';

@@ -1,4 +1,4 @@
-import type { Delivery } from '../../api/operations.ts';
+import type { Delivery } from '../../api/api-types.ts';
 import { Status, type Tone } from '../../components/values/status.tsx';
 
 export type DeliveryStatus = Delivery['status'];

@@ -1,6 +1,6 @@
 import { useRoute } from 'preact-iso/router';
+import type { Webhook } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';

@@ -1,4 +1,4 @@
-import type { WebhookRequest } from '../../api/operations.ts';
+import type { WebhookRequest } from '../../api/api-types.ts';
 
 export type EventType = WebhookRequest['events'][number];
 

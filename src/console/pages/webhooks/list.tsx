@@ -1,5 +1,5 @@
+import type { Webhook } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Webhook } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';

@@ -1,4 +1,4 @@
-import type { DeliveryDetail } from '../../api/operations.ts';
+import type { DeliveryDetail } from '../../api/api-types.ts';
 import { CopyButton } from '../../components/values/copy-button.tsx';
 
 /** Shows what the last attempt sent: headers and body, and a command that sends the same. */

@@ -1,5 +1,5 @@
+import type { Delivery } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import type { Delivery } from '../../api/operations.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Facts } from '../../components/values/facts.tsx';
 import { Time } from '../../components/values/time.tsx';

@@ -4,7 +4,7 @@ import type {
   TransferEvent,
   Verification,
 } from '../../../../domain/transfers/transfer.ts';
-import type { HistoryItem } from '../../../api/operations.ts';
+import type { HistoryItem } from '../../../api/api-types.ts';
 import { type Column, Table } from '../../../components/tables/table.tsx';
 import { Status, type Tone } from '../../../components/values/status.tsx';
 import { Time } from '../../../components/values/time.tsx';

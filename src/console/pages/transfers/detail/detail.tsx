@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
+import type { TransferDetail } from '../../../api/api-types.ts';
 import { call } from '../../../api/client.ts';
-import type { TransferDetail } from '../../../api/operations.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState, ProblemNotice } from '../../../components/feedback/problem.tsx';
 import { Page } from '../../../components/layout/page.tsx';

@@ -1,5 +1,5 @@
 import type { TransferEvent } from '../../../../domain/transfers/transfer.ts';
-import type { HistoryItem } from '../../../api/operations.ts';
+import type { HistoryItem } from '../../../api/api-types.ts';
 import { Shares } from '../../../components/charts/shares.tsx';
 import type { Tone } from '../../../components/values/status.tsx';
 import { elapsed, many } from '../../../components/values/units.ts';

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import type { LiveTransfer, TransferDetail } from '../../../api/operations.ts';
+import type { LiveTransfer, TransferDetail } from '../../../api/api-types.ts';
 import { LineChart, type Point } from '../../../components/charts/line-chart.tsx';
 import { Progress } from '../../../components/charts/progress.tsx';
 import { bytes, duration, speed } from '../../../components/values/units.ts';

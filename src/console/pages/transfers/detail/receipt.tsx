@@ -1,8 +1,8 @@
 import { useRoute } from 'preact-iso/router';
 import type { TransferEvent } from '../../../../domain/transfers/transfer.ts';
+import type { Receipt } from '../../../api/api-types.ts';
 import { call, RequestFailed } from '../../../api/client.ts';
 import { EVENT_WORDS } from '../../../api/event-words.ts';
-import type { Receipt } from '../../../api/operations.ts';
 import { useKeyNames } from '../../../api/use-key-names.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { Page } from '../../../components/layout/page.tsx';

@@ -1,6 +1,6 @@
 import type { TransferEvent, TransferQueued } from '../../../../domain/transfers/transfer.ts';
+import type { HistoryItem, TransferHistory } from '../../../api/api-types.ts';
 import { EVENT_WORDS } from '../../../api/event-words.ts';
-import type { HistoryItem, TransferHistory } from '../../../api/operations.ts';
 import { useKeyNames } from '../../../api/use-key-names.ts';
 import type { Loaded } from '../../../api/use-load.ts';
 import { LoadState } from '../../../components/feedback/problem.tsx';

@@ -1,4 +1,4 @@
-import type { TransferDetail } from '../../../api/operations.ts';
+import type { TransferDetail } from '../../../api/api-types.ts';
 import { CopyButton } from '../../../components/values/copy-button.tsx';
 import { Facts } from '../../../components/values/facts.tsx';
 import { Path } from '../../../components/values/names.tsx';

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../../api/api-types.ts';
 import { RequestFailed } from '../../../api/client.ts';
-import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../../api/operations.ts';
 import { CloseButton } from '../../../components/dialogs/dialog.tsx';
 import { ProblemNotice } from '../../../components/feedback/problem.tsx';
 import { useKeptOpen } from '../../../components/forms/surrounding-dialog.ts';

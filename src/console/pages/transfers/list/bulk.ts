@@ -1,5 +1,5 @@
+import type { BulkAction, BulkAnswer, BulkRequest, TransferList } from '../../../api/api-types.ts';
 import { call, newIdempotencyKey, RequestFailed } from '../../../api/client.ts';
-import type { BulkAction, BulkAnswer, BulkRequest, TransferList } from '../../../api/operations.ts';
 import type { Filter } from '../filter.ts';
 import { CHANGEABLE, type TransferStatus } from '../states.tsx';
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { BulkAction, TransferList } from '../../../api/operations.ts';
+import type { BulkAction, TransferList } from '../../../api/api-types.ts';
 import { type Selection, SelectPage } from '../../../components/tables/selection.tsx';
 import { May } from '../../../session.tsx';
 import type { Row } from '../columns.tsx';

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { LiveTransfer, TransferList } from '../../../api/operations.ts';
+import type { LiveTransfer, TransferList } from '../../../api/api-types.ts';
 import type { Liveness } from '../../../api/use-events.ts';
 import type { Loaded } from '../../../api/use-load.ts';
 import type { Row } from '../columns.tsx';

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
+import type { Endpoint } from '../../../api/api-types.ts';
 import { call } from '../../../api/client.ts';
-import type { Endpoint } from '../../../api/operations.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { Dialog } from '../../../components/dialogs/dialog.tsx';
 import { ProblemNotice } from '../../../components/feedback/problem.tsx';

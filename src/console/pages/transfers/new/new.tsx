@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import type { Endpoint, Priority, TransferDetail } from '../../../api/api-types.ts';
 import { call, RequestFailed } from '../../../api/client.ts';
-import type { Endpoint, Priority, TransferDetail } from '../../../api/operations.ts';
 import { useIdempotencyKey } from '../../../api/use-idempotency-key.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState } from '../../../components/feedback/problem.tsx';

@@ -1,5 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
-import type { Endpoint } from '../../../api/operations.ts';
+import type { Endpoint } from '../../../api/api-types.ts';
 import { PROTOCOLS } from '../../../api/protocols.ts';
 import { Field } from '../../../components/forms/field.tsx';
 import { useUnsent } from '../../../session.tsx';

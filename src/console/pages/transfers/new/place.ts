@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../../api/operations.ts';
+import type { Endpoint } from '../../../api/api-types.ts';
 
 /** The place of a file: a path below an endpoint, or a whole URI if `endpoint` is null. */
 export type Place = { endpoint: Endpoint; path: string } | { endpoint: null; path: string };

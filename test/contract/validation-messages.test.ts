@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { inWords } from '../../src/contract/validation-messages.ts';
 import { webhookRequest } from '../../src/contract/webhooks/requests.ts';
-import { inWords } from '../../src/contract/wording.ts';
 
 const SFTP = { name: 'bank', protocol: 'sftp', host: 'bank.example', username: 'u', password: 'p' };
 const TRANSFER = { source_uri: 'sftp://a/x', destination_uri: 'sftp://b/y' };
