@@ -7,7 +7,7 @@ import { revokeKey } from '../../src/commands/keys.ts';
 import type { SignInFailed } from '../../src/domain/access.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { createAccessRecorder } from '../../src/http/access/recorder.ts';
+import { createAccessRecorder } from '../../src/http/access-log/recorder.ts';
 import { createChainVerifier } from '../../src/processes/verification/chain.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { type Ask, startApi, type TestApi } from '../support/http/api.ts';
