@@ -146,9 +146,20 @@ describeWithPostgres('proofs without trust', () => {
       const turned = await python('key.pem', 'newer.txt', 'older.txt', 'consistency.json');
       expect(turned).toEqual([1, 'FALSE: it extends another log\n']);
       const proof = JSON.parse(await readFile(inFolder('consistency.json'), 'utf8')).proof;
-      await file('reversed.json', { proof: proof.toReversed() });
-      const forged = await python('key.pem', 'older.txt', 'newer.txt', 'reversed.json');
-      expect(forged).toEqual([1, 'FALSE: it extends another log\n']);
+      for (const [what, other] of Object.entries({
+        reversed: proof.toReversed(),
+        longer: [proof[0], ...proof],
+        'longer at its end': [...proof, proof[0]],
+        shorter: proof.slice(1),
+        empty: [],
+      })) {
+        await file('other.json', { proof: other });
+        const forged = await python('key.pem', 'older.txt', 'newer.txt', 'other.json');
+        expect([what, ...forged]).toEqual([what, 1, 'FALSE: it extends another log\n']);
+      }
+      await file('one.json', { proof: [proof[0]] });
+      const same = await python('key.pem', 'newer.txt', 'newer.txt', 'one.json');
+      expect(same).toEqual([1, 'FALSE: it extends another log\n']);
     });
 
     it('hold for the whole log, unless an event of it was changed, moved or removed', async () => {

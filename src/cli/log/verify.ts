@@ -58,8 +58,16 @@ export function addVerifyCommand(audit: Command): void {
     .option('--resume <file>', 'save the progress in this file, and continue from there')
     .option('--json', 'JSON lines: the faults, then the result')
     .action(async (options: VerifyOptions) => {
-      const keys = (await Promise.all(options.key.map(readPublicKeys))).flat();
-      const kept = options.checkpoint ? await readCheckpoints(options.checkpoint, keys) : NONE;
+      const { checkpoint, key } = options;
+      if (checkpoint === '') throw empty('--checkpoint');
+      if (options.resume === '') throw empty('--resume');
+      if (checkpoint === undefined && key.length > 0)
+        throw new DomainError(
+          'validation_failed',
+          '--key has no effect without --checkpoint: give the checkpoints that you kept',
+        );
+      const keys = (await Promise.all(key.map(readPublicKeys))).flat();
+      const kept = checkpoint === undefined ? NONE : await readCheckpoints(checkpoint, keys);
       await withInstallation(
         async (installation) => {
           const { config, sql } = installation;
@@ -73,6 +81,11 @@ export function addVerifyCommand(audit: Command): void {
         { opensChangedLog: true, runsLong: true },
       );
     });
+}
+
+/** An unset variable of a script gives an empty value. The check would then pass for ever. */
+function empty(option: string): DomainError {
+  return new DomainError('validation_failed', `${option} is empty: give a file or a folder`);
 }
 
 async function verify(

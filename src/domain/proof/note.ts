@@ -91,12 +91,17 @@ export function parseNote(note: string): Note | null {
 }
 
 /**
- * Returns whether a key has signed a note, under the name that the signature line has. Signatures
- * of other keys do not count.
+ * Returns whether a key has signed a note under a name, by default the one that the signature line
+ * has. Signatures of other keys do not count.
  */
-export function isSignedBy({ text, signatures }: Note, publicKey: KeyObject): boolean {
+export function isSignedBy(
+  { text, signatures }: Note,
+  publicKey: KeyObject,
+  underName?: string,
+): boolean {
   return signatures.some(
     ({ name, keyId, signature }) =>
+      (underName === undefined || name === underName) &&
       signature.length === SIGNATURE_BYTES &&
       keyId === keyIdOf(name, publicKey) &&
       verify(null, Buffer.from(text), publicKey, signature),

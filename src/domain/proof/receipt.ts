@@ -48,7 +48,7 @@ export function verifyReceipt(receipt: Receipt, ...publicKeys: KeyObject[]): Rec
     const problems = ['the checkpoint is no signed checkpoint'];
     return { ok: false, otherKey: false, problems };
   }
-  const signer = publicKeys.find((key) => isSignedBy(note, key));
+  const signer = publicKeys.find((key) => isSignedBy(note, key, head.origin));
   const unsigned = signer ? null : notSigned(note, head, publicKeys);
   const problems: string[] = unsigned ? [unsigned.problem] : [];
   const events: LeafContent[] = [];

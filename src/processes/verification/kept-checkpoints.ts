@@ -37,7 +37,7 @@ export function readCheckpoint(
   const head = note && parseCheckpoint(note.text);
   if (!note || !head)
     return BEGINS.test(text) ? { source, problem: 'this checkpoint is damaged' } : null;
-  if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key)))
+  if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key, head.origin)))
     return { source, problem: notSigned(note, head, keys).problem };
   return { ...head, source };
 }

@@ -139,6 +139,16 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await runClosed(settings, ['audit', 'verify'])).toBe(0);
   });
 
+  it.each([
+    ['an empty file of checkpoints', ['--checkpoint', ''], '--checkpoint is empty'],
+    ['an empty file of progress', ['--resume', ''], '--resume is empty'],
+    ['a key without checkpoints', ['--key', 'any.pem'], '--key has no effect without --checkpoint'],
+  ])('does not verify with %s', async (_, options, problem) => {
+    const { code, stdout, stderr } = await cli.run(['audit', 'verify', ...options]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(problem);
+  });
+
   it('begins no log where there is none', async () => {
     const empty = await createTestDatabase();
     const schemas = () =>

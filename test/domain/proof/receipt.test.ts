@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { checkpointText } from '../../../src/domain/proof/checkpoint.ts';
 import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
-import { keyIdOf, signNote } from '../../../src/domain/proof/note.ts';
+import { keyIdOf, parseNote, signNote } from '../../../src/domain/proof/note.ts';
 import { inclusionRanges } from '../../../src/domain/proof/proofs.ts';
 import { type Receipt, verifyReceipt } from '../../../src/domain/proof/receipt.ts';
 import { extendTiles, rangeHash, readNodes } from '../../../src/domain/proof/tiles.ts';
@@ -200,6 +200,14 @@ describe('a receipt', () => {
       { ...genuine, checkpoint: genuine.checkpoint.replaceAll(ORIGIN, 'waybill/other') },
       `the signature of the checkpoint names the key ${keyIdOf(ORIGIN, publicKey)}, and you gave ` +
         keyIdOf('waybill/other', publicKey),
+    ],
+    [
+      'a signature under another name than the origin',
+      {
+        ...genuine,
+        checkpoint: signNote(parseNote(genuine.checkpoint)!.text, 'waybill/other', [privateKey]),
+      },
+      'the key did not sign the checkpoint',
     ],
     [
       'a text for a checkpoint',
