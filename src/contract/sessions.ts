@@ -9,8 +9,7 @@ import { account, EXAMPLE_KEY, keyId, keyName } from './keys.ts';
 
 export const signIn = z
   .strictObject({
-    api_key: z
-      .string()
+    api_key: text
       .min(1, 'is required')
       .describe('A key with a role, or with the scope `admin`.')
       .meta({ examples: [EXAMPLE_KEY] }),

@@ -252,6 +252,21 @@ describeWithPostgres('a console session', () => {
     expect(await total()).toBe(before);
   });
 
+  test.each([
+    ['a NUL', '"wb_\\u0000"'],
+    ['an unpaired surrogate', '"wb_\\ud800"'],
+  ])('rejects a key with %s as a body that is not valid, not as a sign-in', async (_what, json) => {
+    const answer = await api.ask('POST', '/v1/session', {
+      key: null,
+      body: `{"api_key":${json}}`,
+      headers: { 'content-type': 'application/json', 'x-forwarded-for': '192.0.2.77', ...SAME },
+    });
+    expect(answer).toMatchObject({
+      status: 400,
+      body: { code: 'validation_failed', errors: [{ field: 'api_key' }] },
+    });
+  });
+
   test('accepts no parameters', async () => {
     const { ask } = await signedIn();
     for (const [method, path, json] of [
