@@ -47,7 +47,7 @@ export interface StartUp {
  * `handOver` reject if the TLS files cannot be read or the port is taken.
  */
 export function createStartUp(
-  config: Pick<Config, 'host' | 'port' | 'tls'>,
+  config: Pick<Config, 'host' | 'port' | 'tls' | 'publicUrl' | 'rateLimit'>,
   logger: Logger,
   { answers, signal }: { answers: boolean; signal: AbortSignal },
 ): StartUp {

@@ -13,7 +13,13 @@ import { createStartUp } from '../src/start-up.ts';
 import { freePort } from './support/network/free-port.ts';
 import { until } from './support/service/transfers.ts';
 
-const config = { host: '127.0.0.1', port: 0, tls: null };
+const config = {
+  host: '127.0.0.1',
+  port: 0,
+  tls: null,
+  publicUrl: 'https://waybill.example.com',
+  rateLimit: 100,
+};
 const logger = pino({ level: 'silent' });
 
 it('gives up a step that a silent store holds up, when the process must stop', async () => {
@@ -64,6 +70,36 @@ it('answers a request whose body is larger than what the connection can hold', a
   socket.write(`${HEAD}Content-Length: ${BODY_BYTES}\r\n\r\n`);
   socket.write(Buffer.alloc(BODY_BYTES));
   expect(await text(socket)).toMatch(UNAVAILABLE);
+});
+
+it('answers with the headers that the API sets', async () => {
+  const { address, live } = await untilItAnswers();
+  const common = {
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'strict-transport-security': 'max-age=31536000',
+    'cache-control': 'no-store',
+  };
+  const headersOf = async (path: string) => {
+    const { headers } = await fetch(`http://127.0.0.1:${address.port}${path}`);
+    return Object.fromEntries(headers);
+  };
+  for (const path of ['/v1/transfers?limit=1', '/%761/transfers']) {
+    const headers = await headersOf(path);
+    expect(headers).toMatchObject({
+      ...common,
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'x-ratelimit-limit': '100',
+      'x-ratelimit-remaining': '0',
+    });
+    const left = Number(headers['x-ratelimit-reset']) - Date.now() / 1000;
+    expect(left).toBeGreaterThan(2);
+    expect(left).toBeLessThanOrEqual(5);
+  }
+  expect(await headersOf('/metrics')).toMatchObject({ ...common, 'x-ratelimit-limit': '100' });
+  const health = (await fetch(live)).headers;
+  expect(Object.fromEntries(health)).toMatchObject(common);
+  expect(health.has('x-ratelimit-limit')).toBe(false);
 });
 
 it('answers the requests of connections that were open when the API took over', async () => {

@@ -4,9 +4,12 @@ import { createServer as createTlsServer } from 'node:https';
 import type { Server } from 'node:net';
 import { problem } from '../contract/problems.ts';
 import { newId } from '../domain/ids.ts';
+import { uncountedHeaders } from './admission/rate-limit.ts';
+import { commonHeaders } from './answers/common-headers.ts';
 import type { Readiness } from './health.ts';
 import { PROBLEM_TYPE, UNAVAILABLE_RETRY_SECONDS } from './problems.ts';
 import { discardBody } from './requests/body.ts';
+import { isApiPath, routedPathOf } from './requests/path.ts';
 
 export interface ServerWhileStarting {
   /**
@@ -19,22 +22,35 @@ export interface ServerWhileStarting {
   close(): Promise<void>;
 }
 
+export interface AnswersWhileStarting {
+  host: string;
+  port: number;
+  publicUrl: string | null;
+  /** Requests per minute and key. */
+  rateLimit: number;
+}
+
 /**
  * Answers for the API while the process waits for its dependencies. It reports live and not ready,
  * and answers every other request with `unavailable`.
  */
 export async function serveWhileStarting(
-  address: { host: string; port: number },
+  { host, port, publicUrl, rateLimit }: AnswersWhileStarting,
   tls: { cert: Buffer; key: Buffer } | undefined,
   checks: () => Readiness['checks'],
 ): Promise<ServerWhileStarting> {
   const answer: RequestListener = async (request, response) => {
     await discardBody(request);
     const requestId = newId('req');
+    const ofApi = isApiPath(routedPathOf(request.url ?? ''));
     const path = request.url?.split('?')[0];
     const health = path === '/health/live' || path === '/health/ready';
     response.statusCode = path === '/health/live' ? 200 : 503;
-    response.setHeader('x-request-id', requestId);
+    const headers = {
+      ...commonHeaders(requestId, publicUrl, ofApi),
+      ...((ofApi || path === '/metrics') && uncountedHeaders(rateLimit)),
+    };
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     response.setHeader('connection', 'close');
     response.setHeader('cache-control', 'no-store');
     response.setHeader('content-type', health ? 'application/json; charset=utf-8' : PROBLEM_TYPE);
@@ -47,7 +63,7 @@ export async function serveWhileStarting(
     }
   };
   const server = tls ? createTlsServer(tls, answer) : createServer(answer);
-  server.listen(address);
+  server.listen({ host, port });
   await once(server, 'listening');
   return {
     handOver(next) {

@@ -13,10 +13,9 @@ import { originOf } from '../auth/same-origin.ts';
 import { hashToken } from '../auth/sessions.ts';
 import { findIdempotencyKey } from '../idempotency/header.ts';
 import type { KeptRow } from '../idempotency/table.ts';
-import { UNAVAILABLE_RETRY_SECONDS } from '../problems.ts';
 import { clientNetwork } from '../requests/client-address.ts';
 import { checkHost } from '../requests/protocol.ts';
-import { type RateWindow, rateHeaders } from './rate-limit.ts';
+import { type RateWindow, rateHeaders, uncountedHeaders } from './rate-limit.ts';
 import type { Counted, CountedRequest, RequestAdmission } from './request-admission.ts';
 
 declare module 'fastify' {
@@ -105,8 +104,7 @@ async function admit(
 ): Promise<void> {
   const credential = readCredential(request);
   // The answer keeps these headers if Postgres, which counts, does not respond.
-  const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
-  void reply.headers(rateHeaders({ limit: requestAdmission.perKey, remaining: 0, reset }));
+  void reply.headers(uncountedHeaders(requestAdmission.perKey));
   const presented = credential instanceof DomainError ? null : credential;
   const { open, scope, ...route } = request.routeOptions.config;
   const { window, counted, queue, unshown, keyRow, admittedBy, condition, ...identity } =

@@ -1,4 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { UNAVAILABLE_RETRY_SECONDS } from '../problems.ts';
 
 const WINDOW_SECONDS = 60;
 /**
@@ -115,6 +116,12 @@ export function createUsedUpWindows<Answer extends { window: RateWindow }>(): {
       usedUp.set(subject, { answer, until: performance.now() + secondsLeft * 1000 });
     },
   };
+}
+
+/** Returns the rate headers of an answer whose request cannot be counted. */
+export function uncountedHeaders(limit: number): Record<string, string> {
+  const reset = Math.floor(Date.now() / 1000) + UNAVAILABLE_RETRY_SECONDS;
+  return rateHeaders({ limit, remaining: 0, reset });
 }
 
 export function rateHeaders({

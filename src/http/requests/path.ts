@@ -20,5 +20,10 @@ export function routedPathOf(url: string): string {
 
 /** Returns true for a path below /v1, in any spelling that the router accepts. */
 export function isApi(request: FastifyRequest): boolean {
-  return /^\/v1(?:\/|$)/.test(request.routeOptions.url ?? routedPathOf(request.url));
+  return isApiPath(request.routeOptions.url ?? routedPathOf(request.url));
+}
+
+/** Returns true for a routed path below /v1. */
+export function isApiPath(path: string): boolean {
+  return /^\/v1(?:\/|$)/.test(path);
 }
