@@ -6,8 +6,12 @@ export const timestamp = z
   .meta({ format: 'date-time', examples: ['2026-01-31T09:30:00.000Z'] });
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-const DATE_TIME =
-  /^\d{4}-\d{2}-\d{2}T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.(\d+))?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i;
+const HOUR_MINUTE = String.raw`(?:[01]\d|2[0-3]):[0-5]\d`;
+const SECOND = String.raw`([0-5]\d|60)(?:\.(\d+))?`;
+const DATE_TIME = new RegExp(
+  String.raw`^\d{4}-\d{2}-\d{2}T${HOUR_MINUTE}:${SECOND}(Z|[+-]${HOUR_MINUTE})$`,
+  'i',
+);
 const DAY_MS = 24 * 3_600_000;
 
 /** The edge of a whole day, or of an instant between two milliseconds, that a limit means. */
@@ -53,12 +57,19 @@ export const isOrdered = ({
 }): boolean => from_date === undefined || to_date === undefined || from_date <= to_date;
 export const notOrdered = { path: ['from_date'], message: 'must not be later than to_date' };
 
-/** Parses an RFC 3339 time with an offset. Returns an ISO instant with milliseconds, or null. */
+/**
+ * Parses an RFC 3339 time with an offset. Returns an ISO instant with milliseconds, or null. A leap
+ * second lies between the last millisecond of its day and the next day.
+ */
 export function parseTime(text: string, edge: Edge = 'end'): string | null {
   const match = DATE_TIME.exec(text);
   if (!match || !isCalendarDay(text.slice(0, 10))) return null;
-  const finer = /[1-9]/.test(match[1]?.slice(3) ?? '');
-  return toIso(Date.parse(text.toUpperCase()) + (finer && edge === 'start' ? 1 : 0));
+  const [, second, fraction = '', offset] = match;
+  const isLeap = second === '60';
+  const ms = Date.parse((isLeap ? `${text.slice(0, 17)}59.999${offset}` : text).toUpperCase());
+  if (isLeap && (ms + 1) % DAY_MS !== 0) return null;
+  const finer = isLeap || /[1-9]/.test(fraction.slice(3));
+  return toIso(ms + (finer && edge === 'start' ? 1 : 0));
 }
 
 /** Rejects February 30, which `Date.parse` takes for March 2. */
