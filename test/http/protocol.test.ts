@@ -186,6 +186,24 @@ describeWithPostgres('HTTP', () => {
     });
   });
 
+  test.each([
+    ['application/json', 'text/plain'],
+    ['text/plain', 'application/json'],
+    ['application/json', 'application/json; charset=utf-16'],
+  ])('a body of the types %s and %s is rejected', async (first, second) => {
+    const json = JSON.stringify(BODY);
+    const request = (...types: string[]) =>
+      'POST /v1/transfers HTTP/1.1\r\nHost: x\r\nConnection: close\r\n' +
+      `Authorization: Bearer ${api.key}\r\nContent-Length: ${json.length}\r\n` +
+      `${types.map((type) => `Content-Type: ${type}\r\n`).join('')}\r\n${json}`;
+    expect(await sendRaw(api.port, request(first, second))).toMatchObject({
+      status: 415,
+      body: expect.stringContaining('"unsupported_media_type"'),
+    });
+    const repeated = request('application/json', 'application/json');
+    expect(await sendRaw(api.port, repeated)).toMatchObject({ status: 201 });
+  });
+
   test('the type of a body is not guessed', async () => {
     const json = JSON.stringify(BODY);
     const head =

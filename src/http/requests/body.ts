@@ -51,7 +51,10 @@ export function acceptJson(app: FastifyInstance): void {
         request.headers['content-type'] ?? '',
       )?.[1];
       const coding = request.headers['content-encoding'] || 'identity';
-      if (coding.toLowerCase() !== 'identity') {
+      // Node keeps the first of several types; a proxy may have checked the last one.
+      if (new Set(request.raw.headersDistinct['content-type']).size > 1) {
+        done(new DomainError('unsupported_media_type', 'The Content-Type must be given once'));
+      } else if (coding.toLowerCase() !== 'identity') {
         const message = `Send the body without Content-Encoding: ${coding}`;
         done(new DomainError('unsupported_media_type', message));
       } else if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
