@@ -339,6 +339,32 @@ describeWithPostgres('a connection', () => {
     expect(await send(text)).toMatchObject([CREATED]);
   });
 
+  test.each(['gzip, chunked', 'identity, chunked'])(
+    'ends after a request with Transfer-Encoding: %s, for every method and path',
+    async (coding) => {
+      const before = await total();
+      const chunks = `\r\n${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
+      const type = `Content-Type: application/json\r\nTransfer-Encoding: ${coding}\r\n`;
+      for (const line of ['POST /v1/transfers', 'GET /v1/transfers', 'GET /health/live'])
+        for (const key of [authorization(), ''])
+          expect(await send(`${line} HTTP/1.1\r\n${host}${key}${type}${chunks}`)).toMatchObject([
+            {
+              status: 415,
+              headers: { connection: 'close', 'accept-encoding': 'identity' },
+              body: expect.stringContaining('"unsupported_media_type"'),
+            },
+          ]);
+      expect(await total()).toBe(before);
+    },
+  );
+
+  test('accepts a body with Transfer-Encoding: Chunked', async () => {
+    const head = post('Connection: close\r\nTransfer-Encoding: Chunked\r\n', '');
+    const text = head.replace('Content-Length: 0\r\n', '');
+    const chunks = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`;
+    expect(await send(text + chunks)).toMatchObject([CREATED]);
+  });
+
   test('rejects duplicate keys, and names them', async () => {
     const before = await total();
     const json = BODY.replace(

@@ -6,7 +6,7 @@ import { lostAccess, stillValid } from '../auth/still-valid.ts';
 import { untilTransfersShown } from '../own-writes.ts';
 import { createMethodGuard } from '../requests/methods.ts';
 import { isApi } from '../requests/path.ts';
-import { checkHost, checkQuery, closeAfterUpgrade, ignoreRange } from '../requests/protocol.ts';
+import { checkHead, checkQuery, closeAfterUpgrade, ignoreRange } from '../requests/protocol.ts';
 import { withinLimit } from '../requests/time-limit.ts';
 import { type AuthenticationDeps, authenticate } from './authenticate.ts';
 
@@ -42,7 +42,7 @@ export function admitRequests(
       ignoreRange(request);
       if (isApi(request) || request.routeOptions.config.scope !== undefined)
         await authenticate(authentication, request, reply);
-      else checkHost(request, reply);
+      else checkHead(request, reply);
       request.admittedAt = performance.now();
       checkQuery(request);
       // Rejected in a hook, so the body of an unrouted request is never read.

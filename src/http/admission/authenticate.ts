@@ -14,7 +14,7 @@ import { hashToken } from '../auth/sessions.ts';
 import { findIdempotencyKey } from '../idempotency/header.ts';
 import type { KeptRow } from '../idempotency/table.ts';
 import { clientNetwork } from '../requests/client-address.ts';
-import { checkHost } from '../requests/protocol.ts';
+import { checkHead } from '../requests/protocol.ts';
 import { type RateWindow, rateHeaders, uncountedHeaders } from './rate-limit.ts';
 import type { Counted, CountedRequest, RequestAdmission } from './request-admission.ts';
 
@@ -73,7 +73,7 @@ export interface AuthenticationDeps {
 
 /**
  * Finds the client of a request, counts the request in its rate window, and sets the rate headers.
- * Throws if the window is used up, if the Host header is not valid, if the route needs a key and the
+ * Throws if the window is used up, if its head is not valid, if the route needs a key and the
  * request has no valid one, or if the key lacks the scope.
  */
 export async function authenticate(
@@ -122,7 +122,7 @@ async function admit(
   request.admittedBy = admittedBy;
   request.condition = condition;
   keepWithin(window, reply);
-  checkHost(request, reply);
+  checkHead(request, reply);
   if (open || request.method === 'OPTIONS') return;
   if (credential instanceof DomainError) throw credential;
   if (credential.kind === 'session') {

@@ -31,8 +31,8 @@ Every transfer is an append-only stream of events. The API shows views of these 
 - Lists and other large answers are compressed if you accept \`br\` or \`gzip\`.
 - A body is plain JSON in UTF-8. A duplicate key in an object gets 400. A \`Content-Encoding\` or
   another \`Content-Type\` gets 415, also where no body is expected.
-- A request needs exactly one valid \`Host\` header. Otherwise it gets 400, and the connection
-  closes.
+- A request needs exactly one valid \`Host\` header. Otherwise it gets 400. A \`Transfer-Encoding\`
+  other than \`chunked\` gets 415. Both close the connection.
 - A request with its body arrives within 30 s. Otherwise it gets 408. Headers of more than 16 KiB
   get 431. Both close the connection.
 - Bytes that are not HTTP get 400, and the connection closes. Whole requests before them on the same

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { DomainError } from '../../domain/errors.ts';
 import { isPort } from '../../domain/uri.ts';
 import { MalformedRequest } from '../problems.ts';
 import { type ClientErrorHandler, CONNECT_REFUSED } from './client-error.ts';
@@ -26,11 +27,31 @@ export function answerEveryRequest(
   );
 }
 
+/** Rejects a request whose host or length another program may have read in another way. */
+export function checkHead(request: FastifyRequest, reply: FastifyReply): void {
+  checkHost(request, reply);
+  checkTransferCoding(request, reply);
+}
+
+/**
+ * Rejects a coding other than `chunked`, and closes the connection. Node takes the body of `gzip,
+ * chunked` for the decoded one.
+ */
+function checkTransferCoding({ headers }: FastifyRequest, reply: FastifyReply): void {
+  const coding = headers['transfer-encoding'];
+  if (coding === undefined || coding.toLowerCase() === 'chunked') return;
+  void reply.header('connection', 'close');
+  throw new DomainError(
+    'unsupported_media_type',
+    'Send the request without a Transfer-Encoding, or with chunked alone',
+  );
+}
+
 /**
  * Rejects a request without exactly one valid Host header (RFC 9112, 3.2), and closes its
  * connection: a proxy in between may have used another host. HTTP/1.0 may omit the header.
  */
-export function checkHost({ raw }: FastifyRequest, reply: FastifyReply): void {
+function checkHost({ raw }: FastifyRequest, reply: FastifyReply): void {
   const hosts = raw.headersDistinct.host ?? [];
   const [host = ''] = hosts;
   if (hosts.length === 1 && isHost(host)) return;
