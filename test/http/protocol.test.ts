@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
 import { connect } from '../../src/adapters/postgres/connect.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
-import { sendRaw } from '../support/http/raw-http.ts';
+import { exchange, sendRaw } from '../support/http/raw-http.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
@@ -278,6 +278,23 @@ describeWithPostgres('HTTP', () => {
     expect(await cancel([])).toMatchObject({ status: 400, body: { code: 'validation_failed' } });
     expect(await cancel({})).toMatchObject({ status: 200 });
   });
+
+  test.each(['GET', 'HEAD'])(
+    'the body of a %s is ignored, as the document says',
+    async (method) => {
+      const { body } = await api.ask('GET', '/v1/openapi.json', { key: null });
+      expect(body.info.description.replace(/\s+/g, ' ')).toContain(
+        'The body of a `GET` or `HEAD` is ignored.',
+      );
+      const request = (connection: string) =>
+        `${method} /v1/transfers HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.key}\r\n` +
+        `Content-Type: text/plain\r\nContent-Encoding: gzip\r\nConnection: ${connection}\r\n` +
+        'Content-Length: 3\r\n\r\n{"x';
+      expect(await sendRaw(api.port, request('close'))).toMatchObject({ status: 200 });
+      const answers = await exchange({ port: api.port }, request('keep-alive') + request('close'));
+      expect(answers[0]).toMatchObject({ status: 200 });
+    },
+  );
 
   test.each(['application/json', 'application/x-www-form-urlencoded', 'text/plain; charset=utf-8'])(
     'a missing body has no type, although the client names %s',

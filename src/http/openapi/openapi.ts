@@ -30,7 +30,8 @@ Every transfer is an append-only stream of events. The API shows views of these 
 - A path answers an unsupported method with 405 and \`Allow\`. \`OPTIONS\` needs no key.
 - Lists and other large answers are compressed if you accept \`br\` or \`gzip\`.
 - A body is plain JSON in UTF-8. A duplicate key in an object gets 400. A \`Content-Encoding\` or
-  another \`Content-Type\` gets 415, also where no body is expected.
+  another \`Content-Type\` gets 415, also where no body is expected. The body of a \`GET\` or
+  \`HEAD\` is ignored.
 - A request needs exactly one valid \`Host\` header. Otherwise it gets 400. A \`Transfer-Encoding\`
   other than \`chunked\` gets 415. Both close the connection.
 - A request with its body arrives within 30 s. Otherwise it gets 408. Headers of more than 16 KiB

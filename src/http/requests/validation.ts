@@ -23,7 +23,10 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, ht
 
 const NOTHING = z.strictObject({}).nullish();
 
-/** Rejects a body on a route that reads none: a client expects each field to have an effect. */
+/**
+ * Rejects a body on a route that reads none: a client expects each field to have an effect. Fastify
+ * reads no body of a GET or HEAD.
+ */
 async function rejectUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
   if (routeOptions.schema?.body !== undefined) return;
   const { error } = check(NOTHING, body, 'validation_failed');
