@@ -31,7 +31,7 @@ const WITH_KEY: ProblemCode[] = [
   ...OPEN,
 ];
 
-/** Problems of every route that reads a body. */
+/** Problems of every route that reads a body, or rejects one. */
 export const WITH_BODY: ProblemCode[] = [
   'validation_failed',
   'unknown_field',
@@ -54,6 +54,7 @@ export const noQuery = z.strictObject({});
 export const nothing = z.null();
 
 export const JSON_TYPE = 'application/json';
+const PROBLEM_JSON = 'application/problem+json';
 
 type Success = [description: string, schema: z.ZodType, type?: string, example?: unknown];
 
@@ -75,7 +76,22 @@ export function responses(
         ? nothing.describe(description)
         : { description, content: { [type]: media } };
   }
-  const byStatus = Map.groupBy([...codes, ...always].toSorted(), (code) => PROBLEMS[code].status);
+  return Object.assign(answers, problemAnswers([...codes, ...always]));
+}
+
+/** Returns the answers of a route with those of a body that it rejects. */
+export function rejectingBodies(answers: Record<string, unknown>): Record<string, unknown> {
+  const known = Object.values(answers).flatMap((answer) => {
+    const { content } = answer as { content?: Record<string, { examples?: object }> };
+    return Object.keys(content?.[PROBLEM_JSON]?.examples ?? {}) as ProblemCode[];
+  });
+  return { ...answers, ...problemAnswers([...new Set([...known, ...WITH_BODY])]) };
+}
+
+/** Returns each problem code under its status. */
+function problemAnswers(codes: ProblemCode[]): Record<number, unknown> {
+  const answers: Record<number, unknown> = {};
+  const byStatus = Map.groupBy(codes.toSorted(), (code) => PROBLEMS[code].status);
   for (const [status, ofStatus] of byStatus) {
     const meanings = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`);
     const description = [`${STATUS_CODES[status]}, with one of these codes:`, ...meanings].join(
@@ -84,7 +100,7 @@ export function responses(
     answers[status] = {
       description,
       content: {
-        'application/problem+json': { schema: problemSchema, examples: examplesOf(ofStatus) },
+        [PROBLEM_JSON]: { schema: problemSchema, examples: examplesOf(ofStatus) },
       },
     };
   }

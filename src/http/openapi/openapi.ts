@@ -11,7 +11,7 @@ import { z } from 'zod';
 import { grants, SCOPES, type Scope } from '../../domain/scope.ts';
 import { anyOf } from '../../domain/text.ts';
 import { addHeaders, HEADERS, openAnswers, shareProblems, sorted } from './answers.ts';
-import { JSON_TYPE, noQuery, nothing, OPEN, responses } from './documentation.ts';
+import { JSON_TYPE, noQuery, nothing, OPEN, rejectingBodies, responses } from './documentation.ts';
 import { ENUMS } from './enums.ts';
 import { addExamples } from './examples.ts';
 import { isNull, portable } from './json-schema.ts';
@@ -114,8 +114,13 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
       },
       security: [{ apiKey: [] }, { session: [] }],
     },
-    transform: (route) =>
-      withScope(route.route.config?.scope, withExamples(route.schema, transforms.route(route))),
+    transform(described) {
+      const route = withRejectedBodies(described);
+      return withScope(
+        route.route.config?.scope,
+        withExamples(route.schema, transforms.route(route)),
+      );
+    },
     transformObject: (document) => finish(transforms.document(document) as OpenAPIV3_1.Document),
   });
   const pages: FastifyPluginAsync = async (docs) => {
@@ -192,11 +197,27 @@ type Transform = typeof transforms.route;
 
 const REFERENCE = /"#\/components\/schemas\/(\w+)"/g;
 
+interface Described {
+  response?: Record<string, unknown>;
+  body?: unknown;
+}
+
 interface Responses {
   response?: Record<
     string,
     { content?: Record<string, { example?: unknown; examples?: unknown }> }
   >;
+}
+
+/**
+ * Adds to an operation that reads no body the answers to a body that it rejects. A GET ignores its
+ * body.
+ */
+function withRejectedBodies(route: Parameters<Transform>[0]): Parameters<Transform>[0] {
+  const { response, body } = (route.schema ?? {}) as Described;
+  const [method] = [route.route.method].flat();
+  if (method === 'GET' || body !== undefined || response === undefined) return route;
+  return { ...route, schema: { ...route.schema, response: rejectingBodies(response) } };
 }
 
 /** Restores the examples of answers, which the transformation from zod drops. */
