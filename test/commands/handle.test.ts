@@ -20,6 +20,7 @@ import type { EndpointState } from '../../src/domain/endpoints/endpoint.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { endpointConfigured, sftpSettings } from '../support/domain/samples.ts';
+import { loseEventsAfter } from '../support/postgres/lose-events.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -254,6 +255,23 @@ describeWithPostgres('handle', () => {
       ...events.slice(0, -1).map(hashOf),
     ]);
   });
+
+  it.each(['known', 'remembered'])(
+    'decides again if a failover gave the revision that is %s to another event',
+    async (how) => {
+      const stream = newStream();
+      const { position } = await run(stream, CONFIGURE);
+      const known = await run(stream, { type: 'pause' }, store, { remember: how === 'remembered' });
+      await loseEventsAfter(database.sql, position as bigint);
+      // Another process, which remembers nothing.
+      await run(stream, { type: 'remove' }, { ...store });
+      await expect(
+        run(stream, { type: 'resume' }, store, how === 'known' ? { known } : {}),
+      ).rejects.toMatchObject({ code: 'not_found' });
+      const events = await store.read(stream);
+      expect(events.map(({ type }) => type)).toEqual(['endpoint.configured', 'endpoint.removed']);
+    },
+  );
 
   it('appends nothing to a stream whose last event the store does not return', async () => {
     const stream = newStream();

@@ -13,6 +13,7 @@ import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
+import { loseEventsAfter } from '../support/postgres/lose-events.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -181,6 +182,29 @@ describeWithPostgres('a transfer', () => {
     cancel: (id: string) => cancelTransfer(installation.commands, id, CAUSE),
   };
   type Step = keyof typeof steps;
+
+  it.each(['released', 'completed'] as const)(
+    'is not ended as %s by a mover whose start a failover lost, while another moves it',
+    async (type) => {
+      const { state, position } = await create();
+      const { transfer_id: id } = state.facts;
+      const started = await steps.start(id);
+      await loseEventsAfter(installation.sql, position as bigint);
+      const other = { ...start, claimId: 'clm_2' };
+      const { last } = await startTransfer(installation, id, other, CAUSE);
+
+      const outcome = type === 'completed' ? completed : ({ type, figures: FIGURES } as const);
+      const ended = await endAttempt(installation, id, 'clm_1', outcome, CAUSE, started);
+      expect(ended).toMatchObject({ events: [], last, state: { claim_id: 'clm_2' } });
+      expect(await typesOf(id)).toEqual([
+        'transfer.created',
+        'transfer.queued',
+        'transfer.in_progress',
+      ]);
+      const { events } = await endAttempt(installation, id, 'clm_2', completed, CAUSE);
+      expect(events.map((event) => event.type)).toEqual(['transfer.completed']);
+    },
+  );
 
   it.each<[string, Step[]]>([
     ['pending', []],

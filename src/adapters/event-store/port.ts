@@ -54,12 +54,15 @@ export interface SubscribeOptions {
 /** What stores the log: the installation's own Postgres, or an EventStoreDB. */
 export type Engine = 'postgres' | 'eventstoredb';
 
-/** The log has another revision than the writer last saw: load and decide again. */
+/**
+ * The log has another revision than the writer last saw, or another event at it: load and decide
+ * again.
+ */
 export class RevisionConflict extends Error {
   override readonly name = 'RevisionConflict';
   readonly stream: string;
   readonly expected: ExpectedRevision;
-  /** Null if the engine does not say. */
+  /** Null if the engine does not say, or has another event at the expected revision. */
   readonly actual: ExpectedRevision | null;
 
   constructor(stream: string, expected: ExpectedRevision, actual: ExpectedRevision | null) {

@@ -16,6 +16,10 @@
  * - The condition of an append does not hold. It then expects a revision that no stream has, so
  *   `log.append` rejects it alone. But a lost answer may have said that it was appended: the
  *   revision that was found tells.
+ * - Postgres failed over to a standby that lacks the last commits. The stream may have another event
+ *   at the expected revision than the writer remembers. `log.append` compares the hash of its last
+ *   event with the `prev_hash` of the append, and rejects the append if they differ. A copy of a log
+ *   keeps the chain as it is.
  * - The disk of Postgres has no room. All appends of the call fail at once, because those that
  *   wait behind a repeated call would wait for minutes.
  * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
@@ -43,6 +47,8 @@ import type { Subscriptions } from './subscribe.ts';
 const APPENDS_PER_CALL = 64;
 /** Expected by appends whose condition does not hold. Of no stream, so not -1 either. */
 const NO_REVISION = -2;
+/** Found by appends whose hash chain continues another event than the stream has. */
+const OTHER_EVENT = -3;
 /** `log.append` raises it. */
 const LOG_CLOSED = 'WB001';
 
@@ -110,6 +116,7 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
     if ('error' in outcome) throw outcome.error;
     const { revision, position, appended: isNew } = outcome;
     if (position !== null) return { revision, position, isNew };
+    if (revision === OTHER_EVENT) throw new RevisionConflict(stream, expected, null);
     const found = revision < 0 ? 'no_stream' : revision;
     if (condition === undefined) throw new RevisionConflict(stream, expected, found);
     if (found === expected)
@@ -169,7 +176,8 @@ export function createAppend({ sql, prefix, isCopy, subscriptions }: AppenderOpt
               sql,
               rows.map(({ metadata }) => metadata),
             )},
-            ${isCopy})`;
+            ${isCopy},
+            ${group.map((member) => (isCopy ? null : prevHashOf(member)))}::text[])`;
         return besides.size === 0
           ? sql<Verdict[]>`select revision, position, appended from ${call}`
           : sql<Verdict[]>`
@@ -244,6 +252,11 @@ function expectedBy(sql: Sql, group: Append[]): Fragment {
        from unnest(${expected}::integer[],
                    ${group.map((member) => member.condition?.value ?? null)}::text[])
             with ordinality as c(expected, value, nr))`;
+}
+
+/** Returns the hash of the event that an append continues; null if it begins a stream. */
+function prevHashOf({ expected, events }: Append): string | null {
+  return expected < 0 ? null : (events[0]?.metadata.prev_hash ?? null);
 }
 
 function toRow(

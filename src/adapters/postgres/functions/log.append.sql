@@ -1,4 +1,4 @@
--- version: 2
+-- version: 3
 -- Appends to several streams in one call. `streams` names each stream once. An expected revision of
 -- -1 means that there is no stream yet. `owners` says which append an event belongs to, `places` its
 -- place in that append; both count from 1.
@@ -7,6 +7,10 @@
 -- position means a conflict; `revision` is then the one that was found. An append that repeats the
 -- ids of an earlier one at the same revisions gets the answer of that one, with `appended` false.
 --
+-- `prev_hashes` has the hash of the event that each append continues; null is not compared. If the
+-- stream has another event at that revision, the append is a conflict, and -3 the revision found: a
+-- failover to a standby that lacks the last commits lets another writer reuse a revision.
+--
 -- The head row is locked first: positions have no gaps and become visible in order. The
 -- notification names the kinds of the streams (the part before the first hyphen) and the new head.
 --
@@ -14,7 +18,8 @@
 create or replace function log.append(
   streams text[], expected integer[], counts integer[],
   owners integer[], places integer[], ids text[], types text[], schema_versions integer[],
-  datas text[], metadatas text[], into_copy boolean default false
+  datas text[], metadatas text[], into_copy boolean default false,
+  prev_hashes text[] default null
 ) returns table (revision integer, "position" bigint, appended boolean)
 language plpgsql set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
@@ -31,10 +36,19 @@ begin
   end if;
 
   select array_agg(
-           coalesce((select max(e.revision) from log.events e where e.stream = a.stream), -1)
+           coalesce(
+             (select case
+                       when a.prev_hash is null or e.revision <> expected[a.ord] or a.prev_hash =
+                            encode(sha256(convert_to(
+                              '{"data":' || e.data || ',"id":"' || e.id || '","metadata":' ||
+                              e.metadata || ',"schema_version":' || e.schema_version ||
+                              ',"type":"' || e.type || '"}', 'UTF8')), 'hex')
+                       then e.revision else -3 end
+                from log.events e where e.stream = a.stream order by e.revision desc limit 1),
+             -1)
            order by a.ord)
     into found
-    from unnest(streams) with ordinality as a(stream, ord);
+    from unnest(streams, prev_hashes) with ordinality as a(stream, prev_hash, ord);
   next := head;
   for i in 1 .. cardinality(streams) loop
     if found[i] = expected[i] then

@@ -11,7 +11,9 @@ import {
 import { createPostgresLog } from '../../../../src/adapters/event-store/postgres/log.ts';
 import { connect, type Sql } from '../../../../src/adapters/postgres/connect.ts';
 import type { NewEvent } from '../../../../src/domain/events/event.ts';
+import { eventHash } from '../../../../src/domain/events/event-hash.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { loseEventsAfter } from '../../../support/postgres/lose-events.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -120,6 +122,79 @@ describeWithPostgres('an append with a condition', () => {
       'fulfilled',
       'fulfilled',
     ]);
+  });
+});
+
+describeWithPostgres('an append after a failover that lost events', () => {
+  let database: TestDatabase;
+  let store: EventStore;
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    store = createPostgresLog({ sql: database.sql, prefix: 'test_' });
+  });
+  afterEach(async () => {
+    await store.close();
+    await database.drop();
+  });
+
+  /** Returns events that continue the chain after `last`. */
+  const after = (last: NewEvent): NewEvent[] => {
+    const next = event();
+    return [{ ...next, metadata: { ...next.metadata, prev_hash: eventHash(last) } }];
+  };
+
+  it('is rejected if another event took the revision that its writer saw', async () => {
+    const first = event();
+    const { position } = await store.append('a', 'no_stream', [first]);
+    const [lost] = after(first) as [NewEvent];
+    await store.append('a', 0, [lost]);
+    await loseEventsAfter(database.sql, position);
+    const [other] = after(first) as [NewEvent];
+    await store.append('a', 0, [other]);
+
+    const condition: Condition = { value: '1', read: (sql) => sql`'1'` };
+    for (const options of [{}, { condition }])
+      await expect(store.appendWith!('a', 1, after(lost), options)).rejects.toMatchObject({
+        name: 'RevisionConflict',
+        expected: 1,
+        actual: null,
+      });
+    expect((await store.read('a')).map(({ id }) => id)).toEqual([first.id, other.id]);
+    await store.append('a', 1, after(other));
+  });
+
+  it('is rejected if that event has the same id, by another cause', async () => {
+    const lost = event();
+    await store.append('a', 'no_stream', [lost]);
+    await loseEventsAfter(database.sql, 0n);
+    const again = { ...lost, metadata: { ...lost.metadata, actor: 'cli:ann' } };
+    await store.append('a', 'no_stream', [again]);
+    await expect(store.append('a', 0, after(lost))).rejects.toThrow(RevisionConflict);
+  });
+
+  it('does not fail the appends that share its call', async () => {
+    const last = event();
+    await store.append('a', 'no_stream', [event()]);
+    await store.append('b', 'no_stream', [last]);
+    const outcomes = await Promise.allSettled([
+      store.append('c', 'no_stream', [event()]),
+      store.append('a', 0, after(last)),
+      store.append('b', 0, after(last)),
+    ]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  });
+
+  it('compares events with texts that JSON escapes and that are not ASCII', async () => {
+    const last = { ...event(), data: { name: 'ä\u{1f600}\n"\\' } };
+    await store.append('a', 'no_stream', [last]);
+    await store.append('a', 0, after(last));
+  });
+
+  it('is taken if a copy brings a chain that was broken before', async () => {
+    const copy = createPostgresLog({ sql: database.sql, prefix: 'test_', isCopy: true });
+    await copy.append('a', 'no_stream', [event()]);
+    await copy.append('a', 0, after(event()));
+    await copy.close();
   });
 });
 
