@@ -279,6 +279,44 @@ describeWithPostgres('HTTP', () => {
     expect(await cancel({})).toMatchObject({ status: 200 });
   });
 
+  test('all faults of a request are listed at once', async () => {
+    const faultsOf = async (method: string, path: string, json: unknown, key = 'k') => {
+      const headers = { 'idempotency-key': key };
+      const { status, body } = await api.ask(method, path, { json, headers });
+      const faults = body.errors.map((error: { field: string; code: string }) => [
+        error.field,
+        error.code,
+      ]);
+      return [status, body.code, Object.fromEntries(faults), body.detail];
+    };
+    expect(await faultsOf('POST', '/v1/transfers?bogus=1', { ...BODY, priority: 1 }, '')).toEqual([
+      400,
+      'validation_failed',
+      {
+        priority: 'validation_failed',
+        bogus: 'unknown_field',
+        'Idempotency-Key': 'invalid_parameter',
+      },
+      expect.stringMatching(/^priority: .*; bogus: .*; Idempotency-Key: /),
+    ]);
+    expect(await faultsOf('POST', '/v1/transfers?bogus=1', BODY, '')).toMatchObject([
+      400,
+      'invalid_parameter',
+      { bogus: 'unknown_field', 'Idempotency-Key': 'invalid_parameter' },
+      expect.any(String),
+    ]);
+    expect(await faultsOf('DELETE', `${UNKNOWN}?bogus=1`, { reason: 'late' })).toMatchObject([
+      400,
+      'unknown_field',
+      { reason: 'unknown_field', bogus: 'unknown_field' },
+      expect.any(String),
+    ]);
+    const many = Object.fromEntries(Array.from({ length: 120 }, (_, i) => [`f${i}`, 1]));
+    const [, , errors, detail] = await faultsOf('POST', '/v1/transfers?bogus=1', many);
+    expect(Object.keys(errors)).toHaveLength(100);
+    expect(detail).toMatch(/; and 23 more$/);
+  });
+
   test.each(['GET', 'HEAD'])(
     'the body of a %s is ignored, as the document says',
     async (method) => {

@@ -8,6 +8,7 @@ import { safePath } from '../log.ts';
 import { PROBLEM_TYPE, RETRY_SECONDS, toProblem } from '../problems.ts';
 import { isApi } from '../requests/path.ts';
 import { dropLateAnswer, mayTakeEffect, withinLimit } from '../requests/time-limit.ts';
+import { withAllFaults } from './all-faults.ts';
 
 /** Answers errors with problem documents, logs those of the service, and counts failed sign-ins. */
 export interface ErrorAnswers {
@@ -31,7 +32,7 @@ export function createErrorAnswers(
   return {
     async ofRequest(error, request, reply) {
       const answered = await withinLimit(request, reply, () =>
-        confirmed(authentication, request, reply, error),
+        confirmed(authentication, request, reply, withAllFaults(error, request)),
       ).catch((reason: unknown) => reason);
       answer(answered, request, reply);
       dropLateAnswer(answered, reply);

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import { fieldError } from '../../domain/errors.ts';
+import { type DomainError, fieldError } from '../../domain/errors.ts';
 
 /** The Idempotency-Key of a request, and the route that it holds for. */
 export interface KeyOfRequest {
@@ -11,14 +11,20 @@ export interface KeyOfRequest {
  * Returns null for a request without a key. Throws `invalid_parameter` for a key of another form.
  */
 export function readIdempotencyKey(request: FastifyRequest): KeyOfRequest | null {
-  const key = keyOf(request);
-  if (key === null && request.raw.headersDistinct['idempotency-key'] !== undefined)
-    throw fieldError(
-      'Idempotency-Key',
-      'must be given once, with 1 to 255 printable ASCII characters',
-      'invalid_parameter',
-    );
-  return key;
+  const wrong = wrongIdempotencyKey(request);
+  if (wrong !== null) throw wrong;
+  return keyOf(request);
+}
+
+/** Returns the error for a key of another form, or null. */
+export function wrongIdempotencyKey(request: FastifyRequest): DomainError | null {
+  if (request.raw.headersDistinct['idempotency-key'] === undefined) return null;
+  if (keyOf(request) !== null) return null;
+  return fieldError(
+    'Idempotency-Key',
+    'must be given once, with 1 to 255 printable ASCII characters',
+    'invalid_parameter',
+  );
 }
 
 /** Returns the key before the request is validated. Null for a key that no route can use. */

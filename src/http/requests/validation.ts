@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest, FastifySchemaCompiler } from 'fas
 import { z } from 'zod';
 import { fieldName, inWords, withoutVainLimits } from '../../contract/validation-messages.ts';
 import {
-  type DomainError,
+  DomainError,
   type DomainErrorCode,
   type FieldError,
   fieldErrors,
@@ -30,16 +30,31 @@ const NOTHING = z.strictObject({}).nullish();
 async function rejectUnreadBody({ body, routeOptions }: FastifyRequest): Promise<void> {
   if (routeOptions.schema?.body !== undefined) return;
   const { error } = check(NOTHING, body, 'validation_failed');
-  if (error) throw error;
+  if (error) throw Object.assign(error, { validationContext: 'unread body' });
 }
 
 type General = 'validation_failed' | 'invalid_parameter';
 
-function check(
+interface Faults {
+  /** The number of faults that `errors` does not name. */
+  others: number;
+  general: General;
+  /** The part of the request, which Fastify adds. */
+  validationContext?: string;
+}
+/** The error of one part of a request that does not match its schema. */
+type Invalid = DomainError & Faults;
+
+export function isInvalid(error: unknown): error is Invalid {
+  return error instanceof DomainError && 'others' in error;
+}
+
+/** Checks a value against a schema. `general` is the code of faults that have none of their own. */
+export function check(
   schema: z.ZodType,
   data: unknown,
   general: General,
-): { value?: unknown; error?: DomainError } {
+): { value?: unknown; error?: Invalid } {
   const {
     success,
     data: value,
@@ -49,18 +64,23 @@ function check(
 }
 
 /** Converts no more issues than it returns: a body of 64 KiB can cause tens of thousands. */
-function invalid(error: z.ZodError, general: General): DomainError {
+function invalid(error: z.ZodError, general: General): Invalid {
   const issues = withoutVainLimits(error.issues);
   const errors = issues
     .slice(0, MAX_ERRORS)
     .flatMap((issue) => toFieldErrors(issue, general))
     .slice(0, MAX_ERRORS);
+  const others = issues.reduce((sum, issue) => sum + faultsOf(issue), 0) - errors.length;
+  return toError(errors, others, general);
+}
+
+/** Returns the error of faults. `others` is the number of those that `errors` does not have. */
+export function toError(errors: FieldError[], others: number, general: General): Invalid {
   const [first] = errors as [FieldError];
   const shared = errors.every(({ code }) => code === first.code)
     ? (first.code as DomainErrorCode)
     : general;
-  const others = issues.reduce((sum, issue) => sum + faultsOf(issue), 0) - errors.length;
-  return fieldErrors(errors, others, shared);
+  return Object.assign(fieldErrors(errors, others, shared), { others, general });
 }
 
 function faultsOf(issue: z.core.$ZodIssue): number {
