@@ -7,12 +7,17 @@
  * go: then its last event is the record or a later one. A process of an older version does not
  * follow the records. So each removal also asks which events are the last ones.
  *
+ * Checkpoints are committed a moment before they are on disk, and an EventStoreDB removes streams at
+ * once. So the checkpoints that were read are flushed to disk before the removal. Otherwise a crash
+ * of Postgres could bring back a checkpoint whose last event is gone, and no consumer would start.
+ *
  * The log alone says which records are open, because the read model may lack the latest ones. The
  * event that completes them is appended right after the last event that was read. If another run
  * has recorded transfers meanwhile, the append is rejected, and all of these records stay open.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { appendCompleted } from '../../commands/retention.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
@@ -63,6 +68,7 @@ export async function finish(
   if (last === null || revisions.length === 0) return true;
   if (!(await havePassed(deps, last.position, waitMs, stop))) return false;
   const needed = await lastStreams(deps);
+  await flushCommits(deps.sql);
   for (const revision of revisions) {
     const [record] = retentionRecords(await store.read(RETENTION, revision, 1));
     const streams = record ? streamsOf(record.data) : [];
@@ -111,6 +117,18 @@ async function havePassed(
     }
   }
   return true;
+}
+
+/**
+ * Returns when all commits that were visible are on disk, also those that did not wait for it. The
+ * flush at a commit covers the whole write-ahead log before it. Postgres leaves it out if the
+ * transaction itself wrote nothing, so this one writes a message that nothing reads.
+ */
+async function flushCommits(sql: Sql): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`set local synchronous_commit = on`;
+    await tx`select pg_logical_emit_message(true, 'waybill', '')`;
+  });
 }
 
 /** Returns the streams of the last events that consumers have processed. */

@@ -568,6 +568,37 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(named).toEqual(expect.arrayContaining(missing.map(({ id }) => id)));
   });
 
+  it('removes nothing before the checkpoints of consumers are on disk', async () => {
+    const { store, sql } = installation;
+    const [transfer] = (await submitEnded(['durable'])) as [RemovedTransfer];
+    await record([transfer]);
+    await catchUp();
+    let written = '0/0';
+    const onDisk: boolean[] = [];
+    const watched: EventStore = {
+      ...store,
+      // Each consumer asks for it when it catches up, before it moves its checkpoint.
+      async head() {
+        await sql.begin(async (tx) => {
+          await tx`set local synchronous_commit = off`;
+          await tx`update work.checkpoints set updated_at = now()`;
+        });
+        const [row] = await sql<{ lsn: string }[]>`select pg_current_wal_insert_lsn()::text as lsn`;
+        written = row?.lsn as string;
+        return store.head();
+      },
+      async remove(...given) {
+        const [row] = await sql<{ flushed: boolean }[]>`
+          select pg_current_wal_flush_lsn() >= ${written}::text::pg_lsn as flushed`;
+        onDisk.push(row?.flushed as boolean);
+        await store.remove(...given);
+      },
+    };
+    await finishInterrupted({ ...installation, store: watched });
+    expect(written).not.toBe('0/0');
+    expect(onDisk).toEqual([true]);
+  });
+
   it('lets nothing else leave the log', async () => {
     const { sql } = installation;
     const append = /append-only/;
