@@ -6,7 +6,7 @@ import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
-import { connect, type Sql } from './adapters/postgres/connect.ts';
+import { connect, type Sql, type Transaction } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import {
   createLocks,
@@ -33,6 +33,7 @@ import type { CommandDeps } from './commands/deps.ts';
 import type { Config } from './config.ts';
 import { DomainError } from './domain/errors.ts';
 import { LogChanged } from './domain/proof/log-changed.ts';
+import { forgetShown } from './http/idempotency/table.ts';
 import { dispatchConsumer } from './processes/dispatch/consumer.ts';
 import { progressOf } from './processes/dispatch/job-table/figures.ts';
 import { openTransfersOf } from './processes/dispatch/job-table/jobs.ts';
@@ -93,6 +94,8 @@ export interface Installation {
   commands: CommandDeps;
   waiter: ProjectionWaiter;
   otherVersions: OtherVersions;
+  /** Removes the positions of this log that tables of the API hold, when another one follows. */
+  forgetPositions(tx: Transaction): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -223,6 +226,7 @@ export async function openInstallation(
       commands,
       waiter,
       otherVersions,
+      forgetPositions: forgetShown,
       close,
     };
   } catch (error) {

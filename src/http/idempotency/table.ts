@@ -226,3 +226,8 @@ export async function removeExpiredKeys(sql: Sql): Promise<void> {
     delete from work.idempotency_keys
      where created_at < now() - ${IDEMPOTENCY_KEYS_KEPT}::interval`;
 }
+
+/** Removes from the stored answers the positions that their replays wait for. */
+export async function forgetShown(sql: Queryable): Promise<void> {
+  await sql`update work.idempotency_keys set answer = answer - 'shown' where answer ? 'shown'`;
+}

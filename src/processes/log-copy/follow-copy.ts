@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { followEngine } from '../../adapters/event-store/engine-of-log.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { Transaction } from '../../adapters/postgres/connect.ts';
 import type { Held } from '../../adapters/postgres/locks.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { type ConsumerDeps, lockOf } from '../../projections/consumer.ts';
@@ -19,10 +20,15 @@ import { RUNNING_SERVICES } from './running-services.ts';
  */
 const LATE_APPENDS_MS = 30_000;
 
+export interface CopyDeps extends ConsumerDeps {
+  /** Removes the positions of the log that tables of the API hold: the copy has other ones. */
+  forgetPositions(tx: Transaction): Promise<void>;
+}
+
 /**
  * Copies the log with `copy`, and lets the tables of this installation follow the copy from its
  * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next
- * start fills the read models from the copy. From then on, no process opens the old log. Throws
+ * start fills the read models from the copy. Replays of earlier answers then wait for none of them. From then on, no process opens the old log. Throws
  * `unavailable` while a process of this installation runs, and if one has appended meanwhile.
  *
  * A process that has lost its lock may not know that, and append. So the last transaction closes
@@ -32,12 +38,12 @@ const LATE_APPENDS_MS = 30_000;
  * `wait` gets the milliseconds that are left until then.
  */
 export async function followCopy<Copied>(
-  deps: ConsumerDeps,
+  deps: CopyDeps,
   other: EventStore,
   copy: () => Promise<Copied>,
   wait: (ms: number) => Promise<unknown> = sleep,
 ): Promise<Copied> {
-  const { sql, locks, logId, store } = deps;
+  const { sql, locks, logId, store, forgetPositions } = deps;
   const outbox = createOutboxConsumer(store);
   const names = allConsumers(store).map(({ name }) => name);
   const held: Held[] = [];
@@ -64,6 +70,7 @@ export async function followCopy<Copied>(
     await rebuildDispatch(sql, logId);
     await rebuildOutbox({ sql, store: other, logId }, async (tx) => {
       await forgetReadModels(tx);
+      await forgetPositions(tx);
       await followEngine(tx, logId, other.engine);
       await requireEnd(store, end);
       requireAll(held);

@@ -4,6 +4,7 @@ import { createEventStoreDb } from '../../../src/adapters/event-store/eventstore
 import { EXIT } from '../../../src/cli/program/exit-codes.ts';
 import { registerWebhook } from '../../../src/commands/webhooks.ts';
 import { parseConfig } from '../../../src/config.ts';
+import { createIdempotencyKeys } from '../../../src/http/idempotency/table.ts';
 import { type Installation, openInstallation } from '../../../src/installation.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
@@ -59,6 +60,21 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
   const reopen = (environment: NodeJS.ProcessEnv) =>
     openInstallation(parseConfig(environment), pino({ level: 'silent' }));
 
+  /** Stores the answer of a request, and returns what reads it. */
+  async function answerWithKey() {
+    const keys = createIdempotencyKeys(before.sql);
+    const id = { account_id: 'acc_default', route: 'POST /v1/transfers', key: 'k' };
+    await keys.reserve(id, 'hash', {});
+    const shown = { transfers: String(2n ** 40n) };
+    await keys.storeAnswer(id, 201, { body: '{}', location: '/v1', shown });
+    const replayed = async () => {
+      const { status, answer } = await keys.reserve(id, 'hash', {});
+      return { status, answer };
+    };
+    expect(await replayed()).toMatchObject({ answer: { shown } });
+    return { replayed };
+  }
+
   const eventsDelivered = async ({ sql }: Installation) =>
     (await sql`select event_id from work.deliveries order by event_id`).map(
       ({ event_id }) => event_id,
@@ -76,7 +92,10 @@ describeWithPostgres('an installation that moves to the copy of its log', () => 
     const running = await before.locks.tryAcquire(lockOf('dispatch'));
     await expect(follow()).rejects.toThrow(/runs dispatch: stop all of them first/);
     await running?.release();
+    const { replayed } = await answerWithKey();
     await follow();
+    // Its position is of the old log. After a move to Postgres, no read model would reach it.
+    expect(await replayed()).toEqual({ status: 201, answer: { body: '{}', location: '/v1' } });
     await expect(reopen(before.environment)).rejects.toThrow(
       /not the one in Postgres\. Set EVENTSTORE_URL/,
     );
