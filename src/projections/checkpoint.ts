@@ -21,6 +21,8 @@ export interface Checkpoint {
   /** The consumer has processed everything up to here, inclusive. 0 before the first event. */
   position: bigint;
   version: number;
+  /** Another one whenever the checkpoint is created again: by a restart, or for new tables. */
+  generation: string;
   /** The last processed event. Null before the first. */
   event: { id: string; stream: string; revision: number } | null;
 }
@@ -59,14 +61,17 @@ export async function loadCheckpoint(
   table: CheckpointTable,
   name: string,
 ): Promise<Checkpoint | null> {
-  const [row] = await sql<Row[]>`
-    select log_id, position, version, event_id, event_stream, event_revision
+  const [row] = await sql<(Row & Pick<Checkpoint, 'generation'>)[]>`
+    select log_id, position, version, generation, event_id, event_stream, event_revision
       from ${sql(table)} where name = ${name}`;
-  return row ? toCheckpoint(row) : null;
+  return row ? { ...toCheckpoint(row), generation: row.generation } : null;
 }
 
 /** Returns the checkpoint of the read model that has come furthest; null before the first event. */
-export async function furthestCheckpoint(sql: Queryable): Promise<Checkpoint | null> {
+export async function furthestCheckpoint(
+  sql: Queryable,
+): Promise<Omit<Checkpoint, 'generation'> | null> {
+  // Without the generation: this runs before a table of an older version gets that column.
   const [row] = await sql<Row[]>`
     select log_id, position, version, event_id, event_stream, event_revision
       from read.checkpoints where event_id is not null order by position desc limit 1`;
@@ -80,7 +85,7 @@ export async function furthestLog(sql: Queryable): Promise<string | null> {
   return row?.log_id ?? null;
 }
 
-function toCheckpoint(row: Row): Checkpoint {
+function toCheckpoint(row: Row): Omit<Checkpoint, 'generation'> {
   const event =
     row.event_id === null
       ? null
@@ -138,6 +143,11 @@ export interface CheckpointMove {
   name: string;
   /** The version of the consumer. Tables of an older version serve until their rebuild is done. */
   version: number;
+  /**
+   * That of the checkpoint before the consumer read its rows. A take-over of a rebuild may leave the
+   * position and replace the rows. Any by default, for a writer that read none.
+   */
+  generation?: string;
   from: bigint;
   to: bigint;
   /** The last event up to `to`. Null leaves the one before. */
@@ -146,8 +156,8 @@ export interface CheckpointMove {
 
 /**
  * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters of a
- * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`, or if a newer version
- * made the tables.
+ * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`, if it was created
+ * again, or if a newer version made the tables.
  */
 export async function moveCheckpoint(tx: Queryable, move: CheckpointMove): Promise<void> {
   await moveCheckpointWith(tx, move, () => tx``);
@@ -163,7 +173,7 @@ export type Writes = (sql: Queryable) => Fragment;
 /** Moves a checkpoint and writes rows in one statement. Throws as `moveCheckpoint`. */
 export async function moveCheckpointWith(
   sql: Queryable,
-  { table, name, version, from, to, last }: CheckpointMove,
+  { table, name, version, generation, from, to, last }: CheckpointMove,
   writes: Writes,
 ): Promise<void> {
   const notified =
@@ -178,11 +188,13 @@ export async function moveCheckpointWith(
         event_stream = coalesce(${last?.stream ?? null}, event_stream),
         event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
       where name = ${name} and position = ${from} and version <= ${version}
+        ${generation === undefined ? sql`` : sql`and generation = ${generation}`}
       returning ${notified}
     )
     ${writes(sql)}
     select from moved`;
-  if (moved.count === 0) throw new CheckpointMoved(`${name} is no longer at position ${from}`);
+  if (moved.count === 0)
+    throw new CheckpointMoved(`${name} is no longer at position ${from}, or has new tables`);
 }
 
 /**
@@ -219,7 +231,7 @@ export async function resumePosition(
 export async function verifyCheckpoint(
   store: EventStore,
   name: string,
-  { logId: ownLogId, event }: Checkpoint,
+  { logId: ownLogId, event }: Omit<Checkpoint, 'generation'>,
   logId: string,
 ): Promise<bigint> {
   const rebuild = `rebuild its tables from this log: waybill projections rebuild ${name}`;

@@ -46,7 +46,8 @@ export interface ApplyingConsumer extends Follower {
   /**
    * Returns what writes a batch in the statement that moves the checkpoint: one round trip in place
    * of the four of a transaction. Returns null if the batch needs `apply`. Rows that it reads are
-   * still valid when the statement runs: they change only with the checkpoint.
+   * still valid when the statement runs: they change only with the checkpoint, and new tables come
+   * with another generation of it.
    */
   inOneStatement?(sql: Sql, events: StoredEvent[], removed?: RemovedLeaves): Promise<Writes | null>;
 }

@@ -100,8 +100,18 @@ async function createCheckpoints(tx: Transaction): Promise<void> {
       event_id text,
       event_stream text,
       event_revision integer,
-      updated_at timestamptz not null default now()
+      updated_at timestamptz not null default now(),
+      -- another one for the tables of a rebuild
+      generation uuid not null default gen_random_uuid()
     )`;
+  // Looks first: the statement would lock the table at each start.
+  const [made] = await tx`
+    select from pg_attribute
+     where attrelid = 'read.checkpoints'::regclass and attname = 'generation'`;
+  if (!made)
+    await tx`
+      alter table read.checkpoints
+        add column generation uuid not null default gen_random_uuid()`;
 }
 
 async function hasTables(tx: Transaction, { tables }: Projection): Promise<boolean> {

@@ -26,7 +26,9 @@
  * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
  *
  * It relies on batches whose position says that everything before was delivered, and on
- * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it.
+ * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it. The generation
+ * of the checkpoint, loaded once, tells a take-over of a rebuild that leaves the position: rows that
+ * were read for a batch, from the tables before, are then not written to the new ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventBatch } from '../adapters/event-store/port.ts';
@@ -216,6 +218,7 @@ async function consume(
   if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
   if (checkpoint.version > version)
     throw new NewerTables(`a newer version of Waybill made the tables of ${name}`);
+  const { generation } = checkpoint;
   let reached = await resumePosition(deps, table, name, checkpoint);
   let savedAt = performance.now();
   let savedTheEnd = false;
@@ -243,7 +246,8 @@ async function consume(
       // An EventStoreDB may repeat events once its connection is back.
       const stored = arrived.filter(({ position }) => position > reached);
       const events = asStored ? stored : stored.map(upcast);
-      const prepared = await prepareBatch(deps.sql, consumer, events, removed, reached, to);
+      const step = { generation, from: reached, to };
+      const prepared = await prepareBatch(deps.sql, consumer, events, removed, step);
       ahead = prepared.ahead ?? false;
       gather = prepared.gatherMs ?? gatherMs;
       const before = saving;

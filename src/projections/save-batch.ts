@@ -13,18 +13,18 @@ const UNIQUE_VIOLATION = '23505';
 
 /**
  * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one
- * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`.
+ * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`, or of another
+ * generation.
  */
 export async function prepareBatch(
   sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
   removed: RemovedLeaves,
-  from: bigint,
-  to: bigint,
+  step: Pick<CheckpointMove, 'generation' | 'from' | 'to'>,
 ): Promise<PreparedBatch & { save(): Promise<void> }> {
   const { name, table, version } = consumer;
-  const move = { table, name, version, from, to, last: events.at(-1) ?? null };
+  const move = { table, name, version, ...step, last: events.at(-1) ?? null };
   const prepared = await preparedBy(sql, consumer, events, removed);
   return {
     ...prepared,

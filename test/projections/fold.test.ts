@@ -105,7 +105,7 @@ describeWithPostgres('a projection', () => {
     for (const { events: batch, position: to } of writer === 'rebuild' ? [] : batches) {
       for (let time = 0; time < 2; time++) {
         if (writer === 'consumer')
-          await (await prepareBatch(sql, consumer, batch, removed, from, to)).save();
+          await (await prepareBatch(sql, consumer, batch, removed, { from, to })).save();
         else await sql.begin((tx) => projection.apply(tx, schema, batch));
         from = to;
       }

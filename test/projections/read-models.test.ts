@@ -20,6 +20,8 @@ describeWithPostgres('the schema of the read models', () => {
 
   it.each([
     ['drop schema read cascade'],
+    // As an older version left it.
+    ['alter table read.checkpoints drop column generation'],
     ['drop table read.transfer_counts'],
     ['drop table read.transfers, read.keys, read.checkpoints'],
   ])('is rebuilt from the log after: %s', async (damage) => {

@@ -24,8 +24,8 @@ export async function takeOver(
       // A consumer may lock the tables before its checkpoint: it must not hold one lock and wait
       // for the other. Readers continue.
       await lockTables(tx, projection, 'share row exclusive');
-      // The row lock blocks the live consumer. Later the consumer finds its checkpoint moved and
-      // continues from the new one.
+      // The row lock blocks the live consumer. Later the consumer finds a checkpoint of another
+      // generation and continues from it, also at the same position.
       await tx`
         select from read.checkpoints where name in (${projection.name}, ${checkpoint})
          order by name for update`;

@@ -122,7 +122,10 @@ describeWithPostgres('the process manager of batches', () => {
     const { position } = events.at(-1) as StoredEvent;
     const consumer = projectionConsumer(PROJECTIONS.batches);
     await (
-      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), 0n, position)
+      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), {
+        from: 0n,
+        to: position,
+      })
     ).save();
 
     const stopping = new AbortController();

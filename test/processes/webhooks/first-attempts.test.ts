@@ -120,7 +120,7 @@ describeWithPostgres('first attempts', () => {
       to = batch.position;
     }
     await (
-      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), from, to)
+      await prepareBatch(sql, consumer, events, createRemovedLeaves(store, null), { from, to })
     ).save();
   }
 

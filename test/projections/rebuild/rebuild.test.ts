@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { EventBatch, SubscribeOptions } from '../../../src/adapters/event-store/port.ts';
+import type {
+  EventBatch,
+  EventStore,
+  SubscribeOptions,
+} from '../../../src/adapters/event-store/port.ts';
 import { saveEndpoint } from '../../../src/commands/save-endpoint.ts';
 import { admitTransfer, cancelTransfer } from '../../../src/commands/transfers.ts';
 import { endpointRequest } from '../../../src/contract/endpoints/requests.ts';
@@ -12,7 +16,7 @@ import {
   verifyCheckpoint,
   type Writes,
 } from '../../../src/projections/checkpoint.ts';
-import { lockOf } from '../../../src/projections/consumer.ts';
+import { type Consumer, lockOf } from '../../../src/projections/consumer.ts';
 import {
   PROJECTIONS,
   prepareReadModels,
@@ -33,6 +37,33 @@ import {
   submit,
   type TestInstallation,
 } from '../../support/service/installation.ts';
+
+/** Returns a log that has no events after a position. */
+function endingAt(store: EventStore, end: bigint): EventStore {
+  return {
+    ...store,
+    head: async () => end,
+    async *subscribe(options) {
+      for await (const { events, position } of store.subscribe(options)) {
+        const caughtUp = position >= end;
+        yield {
+          events: events.filter((event) => event.position <= end),
+          position: caughtUp ? end : position,
+          caughtUp,
+        };
+      }
+    },
+  };
+}
+
+/** Returns a function that runs another one at its first call. */
+function once(run: () => Promise<unknown>): () => Promise<void> {
+  let first: Promise<unknown> | null = null;
+  return async () => {
+    first ??= run();
+    await first;
+  };
+}
 
 describeWithPostgres('rebuilding a projection', () => {
   let installation: TestInstallation;
@@ -278,6 +309,48 @@ describeWithPostgres('rebuilding a projection', () => {
     await held.release();
     await rebuild();
   });
+
+  it.each([
+    ['transfers', 15],
+    ['proof', 16],
+  ] as const)(
+    'repairs a row of %s that the live consumer has read for a batch before the take-over',
+    async (name, transfer) => {
+      const { sql, store } = installation;
+      const consumer = projectionConsumer(PROJECTIONS[name]);
+      const id = ids[transfer] as string;
+      await catchUpIfIdle(installation, consumer);
+      if (name === 'transfers')
+        await sql`
+          update read.transfers
+             set state = jsonb_set(state::jsonb, '{facts,file_name}', '"damaged"')::json
+           where transfer_id = ${id}`;
+      else
+        await sql`
+          update read.proof_tiles
+             set hashes = set_byte(hashes, 3, 255 - get_byte(hashes, 3)) where level = 0`;
+      const before = endingAt(store, (await store.head())!);
+      await admitTransfer(installation, id, CAUSE);
+
+      const takeOver = once(() =>
+        rebuildProjection({ ...installation, store: before }, name, quietly),
+      );
+      const interrupted: Consumer =
+        'prepare' in consumer
+          ? { ...consumer, prepare: (...batch) => consumer.prepare(...batch).finally(takeOver) }
+          : {
+              ...consumer,
+              inOneStatement: async (...batch) => {
+                const writes = await consumer.inOneStatement?.(...batch);
+                await takeOver();
+                return writes ?? null;
+              },
+            };
+      await catchUpIfIdle(installation, interrupted);
+      await catchUpIfIdle(installation, consumer);
+      expect((await verifyProjection(installation, name, quietly)).differences).toEqual([]);
+    },
+  );
 
   // On a busy machine, a take-over often finds tables that are in use, and tries again.
   const BUSY = { timeout: 300_000 };
