@@ -37,35 +37,47 @@ export async function testWithProbeFile(
   const content = new Uint8Array(new SharedArrayBuffer(PROBE_BYTES));
   content.set(randomBytes(PROBE_BYTES));
   const transferId = newId('txr');
+  // The open file outlives the step that opened it, and each step has a time limit of its own.
   const aborted = new AbortController();
-  let file: DestinationFile | null = null;
+  const abortsFile = async <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
+    const abort = () => aborted.abort(signal.reason);
+    signal.addEventListener('abort', abort);
+    try {
+      return await work();
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  };
+  let file = null as DestinationFile | null;
   let named = false;
   try {
-    file = await step(
+    const written = await step(
       'write',
-      async (signal) => {
-        signal.addEventListener('abort', () => aborted.abort(signal.reason));
-        const options = {
-          transferId,
-          claimId: newId('clm'),
-          size: PROBE_BYTES,
-          overwrite: true,
-          resume: null,
-          signal: aborted.signal,
-        };
-        const opened = await endpoint.openDestination(path, options);
-        speeds.write_bps = await measure(async () => {
-          await writeAll(opened, content);
-          if (!renames) await opened.commit(whole);
-        });
-        return opened;
-      },
+      (signal) =>
+        abortsFile(signal, async () => {
+          const options = {
+            transferId,
+            claimId: newId('clm'),
+            size: PROBE_BYTES,
+            overwrite: true,
+            resume: null,
+            signal: aborted.signal,
+          };
+          const opened = await endpoint.openDestination(path, options);
+          // If the write fails, the upload is closed before its leftovers are removed.
+          file = opened;
+          speeds.write_bps = await measure(async () => {
+            await writeAll(opened, content);
+            if (!renames) await opened.commit(whole);
+          });
+          return opened;
+        }),
       () => `${PROBE_BYTES} bytes at ${megabits(speeds.write_bps)}`,
     );
     if (renames) {
       await step(
         'rename',
-        () => (file as DestinationFile).commit(whole),
+        (signal) => abortsFile(signal, () => written.commit(whole)),
         ({ atomicReplace }) =>
           atomicReplace
             ? 'the file appears complete, in one step'
@@ -102,7 +114,7 @@ export async function testWithProbeFile(
     ).catch(() => undefined);
     throw error;
   }
-  await file.close();
+  await file?.close();
 }
 
 /** Removes the probe file. It is also gone if the answer was lost and the request repeated. */
