@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
 import { revokeKey } from '../../src/commands/keys.ts';
 import { cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
@@ -183,6 +183,73 @@ describeWithPostgres('transfers under administration', () => {
     expect(told() + counted()).toBe(ids.length);
     stream.leave();
     await stream.ended;
+  });
+
+  describe('of an account', () => {
+    const account = 'acc_beside_a_busy_one';
+    const body = transferRequest.parse({
+      source_uri: 'sftp://elsewhere/beside.bin',
+      destination_uri: 's3://archive/in/',
+    });
+    let key: string;
+    beforeAll(async () => {
+      ({ key } = await api.createKey(['observe'], { account }));
+    });
+
+    /** Creates transfers, and waits until the read model has them. Returns their ids. */
+    async function createMany(owner: string, count: number): Promise<string[]> {
+      const { commands } = api.installation;
+      const begun = await Promise.all(
+        Array.from({ length: count }, () => createTransfer(commands, owner, body, CAUSE)),
+      );
+      for (const { position } of begun) await commands.waitFor('transfers', position ?? 0n);
+      return begun.map(({ state }) => state.facts.transfer_id);
+    }
+
+    async function cancelMany(ids: string[]): Promise<void> {
+      const { commands } = api.installation;
+      const ended = await Promise.all(ids.map((id) => cancelTransfer(commands, id, CAUSE)));
+      for (const { position } of ended) await commands.waitFor('transfers', position ?? 0n);
+    }
+
+    /** Makes transfers look created a minute ago, so that they are none of the recent ones. */
+    const age = (ids: string[]) => api.installation.sql`
+      update read.transfers set created_at = created_at - interval '1 minute'
+       where transfer_id = any(${ids}::text[])`;
+
+    test('are in its snapshot, also beside many newer ones of another', async () => {
+      const own = await createMany(account, 3);
+      const foreign = await createMany('acc_other', 210);
+      const stream = await follow<Live>(api.url + live, key);
+      await until('the snapshot', () => stream.events.length > 0);
+      const shown = stream.events[0]?.data.transfers.map(({ id }) => id);
+      expect(shown?.toSorted()).toEqual(own.toSorted());
+      await cancelMany(own);
+      const ended = () =>
+        stream.events
+          .flatMap(({ data }) => data.transfers)
+          .filter(({ status }) => status === 'cancelled');
+      await until('the ends', () => ended().length >= own.length);
+      stream.leave();
+      await stream.ended;
+      await cancelMany(foreign);
+    });
+
+    test('are counted if they end without having been among the newest', async () => {
+      const older = await createMany(account, 30);
+      const newer = await createMany(account, 200);
+      await age([...older, ...newer]);
+      const stream = await follow<Live>(api.url + live, key);
+      await until('the snapshot', () => stream.events.length > 0);
+      expect(stream.events[0]?.data.transfers).toHaveLength(200);
+      await cancelMany(older);
+      const counted = () => stream.events.reduce((sum, { data }) => sum + data.more_ended, 0);
+      await until('the count', () => counted() >= older.length);
+      expect(counted()).toBe(older.length);
+      stream.leave();
+      await stream.ended;
+      await cancelMany(newer);
+    });
   });
 
   test('end their streams in good order when the service stops', async () => {

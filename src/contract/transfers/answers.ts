@@ -201,7 +201,10 @@ export const liveTransfers = z
     transfers: z.array(liveTransfer),
     more_ended: z
       .int()
-      .describe('Transfers of all accounts that have ended since, and are in no event.'),
+      .describe(
+        'Transfers that have ended since and are in no event: of the account, or of all accounts ' +
+          'with the scope `admin`.',
+      ),
   })
   .describe(
     'The data of an event. `snapshot` has the open transfers, `changes` those that changed ' +

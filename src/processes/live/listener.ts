@@ -21,8 +21,6 @@ export interface Changes {
 export interface Listener {
   /** The only transfer that it follows; undefined for all. */
   readonly transferId: string | undefined;
-  /** The only account that it may see; null for all. */
-  readonly account: string | null;
   add(id: string, transfer: FollowedTransfer): void;
   /** Adds transfers that have ended and are not announced one by one. */
   addEnded(count: number): void;
@@ -33,7 +31,7 @@ export interface Listener {
   take(): Changes | null;
 }
 
-export function createListener(transferId: string | undefined, account: string | null): Listener {
+export function createListener(transferId: string | undefined): Listener {
   const open = new Map<string, FollowedTransfer>();
   const ended = new Map<string, FollowedTransfer>();
   const { wait, wake } = createWakeUp();
@@ -49,7 +47,6 @@ export function createListener(transferId: string | undefined, account: string |
 
   return {
     transferId,
-    account,
     wait,
     wake,
     add(id, transfer) {

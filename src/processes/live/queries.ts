@@ -1,7 +1,7 @@
 /*
  * Transfers as clients see them: the state of the read model, with the live figures of the job.
  */
-import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
 import { type FigureColumns, toFigures } from '../dispatch/job-table/figures.ts';
@@ -52,25 +52,22 @@ interface LiveRow extends FigureColumns {
 }
 
 /**
- * Returns the transfers of all accounts that are moving, the newest open ones, the newest ones that
- * were created at or after `since` (epoch ms), and those with these ids, ended or not.
+ * Returns the transfers of an account, or of all if it is null, that are moving, the newest open
+ * ones, the newest ones that were created at or after `since` (epoch ms), and those with these ids,
+ * ended or not.
  */
 export async function findLiveTransfers(
   sql: Sql,
+  account: string | null,
   ids: string[],
   since: number,
 ): Promise<LiveTransfer[]> {
   const rows = await sql<LiveRow[]>`
     with shown as (
-      (select transfer_id from (${jobs(sql)}) j
-        where claim_id is not null order by lease_until desc limit ${MOVING_SHOWN})
-      union
-      (select transfer_id from (${jobs(sql)}) j order by transfer_id desc limit ${NEWEST_SHOWN})
+      ${account === null ? shownOfAll(sql) : shownOf(sql, account)}
     ),
     recent as (
-      -- an id begins with the time of its creation
-      select transfer_id from read.transfers where transfer_id >= ${newId('txr', since)}
-       order by transfer_id desc limit ${RECENT_SHOWN}
+      ${account === null ? recentOfAll(sql, since) : recentOf(sql, account, since)}
     )
     select t.state, shown.transfer_id is not null as shown,
            recent.transfer_id is not null as recent, j.transfer_id is not null as open,
@@ -82,8 +79,10 @@ export async function findLiveTransfers(
       join read.transfers t using (transfer_id)
       left join shown using (transfer_id)
       left join recent using (transfer_id)
-      left join (${jobs(sql)}) j using (transfer_id)
-     order by transfer_id desc`;
+      -- Without the collation of its index, Postgres would scan the table of jobs.
+      left join (${jobs(sql)}) j on j.transfer_id = t.transfer_id collate "default"
+     ${account === null ? sql`` : sql`where t.account_id = ${account}`}
+     order by t.transfer_id desc`;
   return rows.map(({ state, shown, recent, open, moving, ...figures }) => ({
     transfer: state,
     moving: moving ? toFigures(figures) : null,
@@ -93,10 +92,73 @@ export async function findLiveTransfers(
   }));
 }
 
+function shownOfAll(sql: Sql): Fragment {
+  return sql`
+    (select transfer_id from (${jobs(sql)}) j
+      where claim_id is not null order by lease_until desc limit ${MOVING_SHOWN})
+    union
+    (select transfer_id from (${jobs(sql)}) j order by transfer_id desc limit ${NEWEST_SHOWN})`;
+}
+
+/** The jobs have no index for the newest of an account. The read model has one for each status. */
+function shownOf(sql: Sql, account: string): Fragment {
+  return sql`
+    (select transfer_id from (${jobs(sql)}) j
+      where account_id = ${account} and claim_id is not null
+      order by lease_until desc limit ${MOVING_SHOWN})
+    union
+    (select n.transfer_id
+       from unnest(array['pending', 'queued', 'in_progress']) as s(status)
+      cross join lateral (
+        select transfer_id, created_at from read.transfers
+         where account_id = ${account} and status = s.status
+         order by created_at desc, transfer_id desc limit ${NEWEST_SHOWN}) n
+      order by n.created_at desc, n.transfer_id desc limit ${NEWEST_SHOWN})`;
+}
+
+function recentOfAll(sql: Sql, since: number): Fragment {
+  return sql`
+    -- an id begins with the time of its creation
+    select transfer_id from read.transfers where transfer_id >= ${newId('txr', since)}
+     order by transfer_id desc limit ${RECENT_SHOWN}`;
+}
+
+function recentOf(sql: Sql, account: string, since: number): Fragment {
+  return sql`
+    select transfer_id from read.transfers
+     where account_id = ${account} and created_at >= ${new Date(since)}
+     order by created_at desc, transfer_id desc limit ${RECENT_SHOWN}`;
+}
+
 /** Returns how many transfers of all accounts have ended so far. */
 export async function countEnded(sql: Sql): Promise<number> {
   const [row] = await sql<[{ ended: number }]>`
     select coalesce(sum(transfers), 0)::float8 as ended from read.transfer_totals
-     where status not in ('pending', 'queued', 'in_progress')`;
+     where ${hasEnded(sql)}`;
   return row.ended;
+}
+
+/** Returns how many transfers of an account that were created since an hour have ended so far. */
+export async function countEndedOf(sql: Sql, account: string, since: Date): Promise<number> {
+  const [row] = await sql<[{ ended: number }]>`
+    select coalesce(sum(transfers), 0)::float8 as ended from read.transfer_counts
+     where account_id = ${account} and hour >= ${since} and ${hasEnded(sql)}`;
+  return row.ended;
+}
+
+/**
+ * Returns the hour of the oldest open transfer of an account, or a day ago if that is earlier: the
+ * read model may lack open transfers that are not so old.
+ */
+export async function oldestOpenHour(sql: Sql, account: string): Promise<Date> {
+  const [row] = await sql<[{ hour: Date }]>`
+    select least(min(hour), date_trunc('hour', now()) - interval '1 day') as hour
+      from read.transfer_counts
+     where account_id = ${account} and status in ('pending', 'queued', 'in_progress')
+       and transfers <> 0`;
+  return row.hour;
+}
+
+function hasEnded(sql: Sql): Fragment {
+  return sql`status not in ('pending', 'queued', 'in_progress')`;
 }
