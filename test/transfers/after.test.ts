@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
-import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
+import { pauseEndpoint, removeEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
@@ -314,6 +314,25 @@ describeWithPostgres('after a transfer', () => {
     await configure(request);
     await go();
     expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
+  });
+
+  test('no step is taken at another endpoint than that of the transfer', async () => {
+    await at('s3-strict').put('elsewhere/a.csv', CONTENT);
+    const request = { ...at('s3-strict').request, name: 's3-replaced' };
+    const replaced = await configureEndpoint(installation, request);
+    const { id, go } = await submitHeld(
+      uriOf('s3-strict', 'elsewhere/a.csv').replace('//s3-strict/', '//s3-replaced/'),
+      uriOf('s3-strict', 'copies/elsewhere').replace('//s3-strict/', '//s3-replaced/'),
+      { source: 'delete', destination_marker: '.done' },
+    );
+    await removeEndpoint(installation.commands, replaced, CAUSE);
+    // It has the same files, so that only its id tells it from that of the transfer.
+    await configure(request);
+    await go();
+    const { after } = await untilClosed(id);
+    expect(after).toMatchObject({ state: 'not_done', reason: { code: 'endpoint_removed' } });
+    expect(await contentAt('s3-strict', 'elsewhere/a.csv')).toBe(String(CONTENT));
+    expect(await contentAt('s3-strict', 'copies/elsewhere.done')).toBeNull();
   });
 
   test('a failed transfer takes no step', LONG, async () => {

@@ -11,6 +11,7 @@ import {
 import type {
   AfterEvent,
   AfterReason,
+  AfterStep,
   DescribedFile,
   MarkerEvent,
   SourceEvent,
@@ -37,18 +38,28 @@ const MARKER_CLAIM = 'marker';
 const CHANGED = 'The source is not the file that was copied';
 const CHANGED_SINCE = `${CHANGED}. An earlier try, which was interrupted, may have taken that one`;
 
-/** Returns the endpoint that a URI means. Null if no endpoint that the account may use matches. */
+/**
+ * Returns the file of the next step. Null if the endpoint that the transfer recorded for it matches
+ * it no longer, or if the account may not use that endpoint: another one may be another server, on
+ * which the step would hit a file that has nothing to do with the transfer. An endpoint that was
+ * not recorded is not compared.
+ */
 export function fileOf(
-  uri: string,
+  transfer: Completed,
+  step: AfterStep,
   endpoints: readonly ConfiguredEndpoint[],
-  accountId: string,
 ): StepFile | null {
-  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
-  return match && { configured: match.endpoint, path: match.path };
+  const { account_id, source_endpoint_id, destination_endpoint_id } = transfer.facts;
+  const uri = parseTransferUri(subjectOf(transfer, step), 'uri');
+  const match = matchEndpoint(uri, endpoints, account_id);
+  if (match === null) return null;
+  const recorded = step === 'marker' ? destination_endpoint_id : source_endpoint_id;
+  if (recorded != null && recorded !== match.endpoint.endpoint_id) return null;
+  return { configured: match.endpoint, path: match.path };
 }
 
 /** Returns the file that the next step writes, deletes or moves. */
-export function subjectOf(transfer: Completed, step: 'marker' | 'source'): string {
+export function subjectOf(transfer: Completed, step: AfterStep): string {
   const { source, destination, after } = transfer.facts;
   return step === 'marker' && after ? (markerOf(destination, after) ?? destination) : source;
 }
@@ -176,7 +187,7 @@ function kept(reason: AfterReason, found: DescribedFile | null = null): SourceEv
 }
 
 /** Returns the event of a step that is given up. */
-export function givenUp(transfer: Completed, step: 'marker' | 'source', reason: AfterReason) {
+export function givenUp(transfer: Completed, step: AfterStep, reason: AfterReason) {
   if (step === 'source') return kept(reason);
   const data = { marker: subjectOf(transfer, 'marker'), reason, failed_at: now() };
   return { type: 'transfer.marker_failed', data } satisfies AfterEvent;

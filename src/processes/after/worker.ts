@@ -41,7 +41,6 @@ import {
   isOfServer,
   type StepFile,
   settleSource,
-  subjectOf,
   writeMarker,
 } from './steps.ts';
 import {
@@ -182,10 +181,11 @@ async function takeStep(
   { endpoints, held, turn }: Context,
   signal: AbortSignal,
 ): Promise<{ event: AfterEvent } | Again> {
-  const { facts, source_version: version = null } = transfer;
-  const file = fileOf(subjectOf(transfer, step), endpoints, facts.account_id);
+  const { source_version: version = null } = transfer;
+  const file = fileOf(transfer, step, endpoints);
   if (file === null) {
-    const message = 'No endpoint that this account may use matches it any more';
+    const message =
+      'The endpoint of the transfer matches it no longer, or the account may not use it';
     return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
   }
   const { endpoint_id, paused } = file.configured;
