@@ -28,8 +28,9 @@ export interface CopyDeps extends ConsumerDeps {
 /**
  * Copies the log with `copy`, and lets the tables of this installation follow the copy from its
  * end. Webhooks first get their deliveries for all that the log holds. Jobs stay, and the next
- * start fills the read models from the copy. Replays of earlier answers then wait for none of them. From then on, no process opens the old log. Throws
- * `unavailable` while a process of this installation runs, and if one has appended meanwhile.
+ * start fills the read models from the copy. Replays of earlier answers then wait for none of them.
+ * From then on, no process opens the old log. Throws `unavailable` while a process of this
+ * installation runs, and if one has appended meanwhile.
  *
  * A process that has lost its lock may not know that, and append. So the last transaction closes
  * the log in Postgres, and then looks for new events. It finds what was appended before, and what
