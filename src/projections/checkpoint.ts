@@ -144,8 +144,8 @@ export interface CheckpointMove {
   /** The version of the consumer. Tables of an older version serve until their rebuild is done. */
   version: number;
   /**
-   * That of the checkpoint before the consumer read its rows. A take-over of a rebuild may leave the
-   * position and replace the rows. Any by default, for a writer that read none.
+   * That of the checkpoint before the consumer read its rows. A take-over of a rebuild may leave
+   * the position and replace the rows. Any by default, for a writer that read none.
    */
   generation?: string;
   from: bigint;

@@ -26,9 +26,9 @@
  * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
  *
  * It relies on batches whose position says that everything before was delivered, and on
- * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it. The generation
- * of the checkpoint, loaded once, tells a take-over of a rebuild that leaves the position: rows that
- * were read for a batch, from the tables before, are then not written to the new ones.
+ * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it. The
+ * generation of the checkpoint, loaded once, tells a take-over of a rebuild that leaves the
+ * position. Rows that a batch read from the tables before are then not written to the new ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventBatch } from '../adapters/event-store/port.ts';

@@ -7,9 +7,9 @@
  * go: then its last event is the record or a later one. A process of an older version does not
  * follow the records. So each removal also asks which events are the last ones.
  *
- * Checkpoints are committed a moment before they are on disk, and an EventStoreDB removes streams at
- * once. So the checkpoints that were read are flushed to disk before the removal. Otherwise a crash
- * of Postgres could bring back a checkpoint whose last event is gone, and no consumer would start.
+ * Checkpoints are committed a moment before they are on disk, and an EventStoreDB removes streams
+ * at once. So the checkpoints that were read are flushed to disk before the removal. Otherwise a
+ * crash of Postgres could bring back a checkpoint whose last event is gone, and no service starts.
  *
  * The log alone says which records are open, because the read model may lack the latest ones. The
  * event that completes them is appended right after the last event that was read. If another run

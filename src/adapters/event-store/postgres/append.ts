@@ -16,10 +16,10 @@
  * - The condition of an append does not hold. It then expects a revision that no stream has, so
  *   `log.append` rejects it alone. But a lost answer may have said that it was appended: the
  *   revision that was found tells.
- * - Postgres failed over to a standby that lacks the last commits. The stream may have another event
- *   at the expected revision than the writer remembers. `log.append` compares the hash of its last
- *   event with the `prev_hash` of the append, and rejects the append if they differ. A copy of a log
- *   keeps the chain as it is.
+ * - Postgres failed over to a standby that lacks the last commits. The stream may have another
+ *   event at the expected revision than the writer remembers. `log.append` compares the hash of its
+ *   last event with the `prev_hash` of the append, and rejects the append if they differ. A copy of
+ *   a log keeps the chain as it is.
  * - The disk of Postgres has no room. All appends of the call fail at once, because those that
  *   wait behind a repeated call would wait for minutes.
  * - The log was moved to the other engine, and a process that stood still meanwhile appends here.
