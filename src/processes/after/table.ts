@@ -18,8 +18,10 @@ const LEASE_SECONDS = 60;
 export interface ClaimedSteps {
   transferId: string;
   claimId: string;
-  /** Failed tries in a row. */
+  /** Tries of the current step that failed to connect or to sign in. */
   tries: number;
+  /** Other failed tries of the current step. */
+  refusals: number;
   /** True if an earlier try may have changed the source. */
   begun: boolean;
   /** Where the next step works. Empty if no worker has looked yet. */
@@ -52,7 +54,7 @@ export async function claimSteps(sql: Sql, room: Room): Promise<ClaimedSteps[]> 
     ({ endpointId, ...place }, i) => [endpointId, { ...place, turn: i + 1 }] as const,
   );
   return sql<ClaimedSteps[]>`
-    select transfer_id as "transferId", claim_id as "claimId", tries, begun,
+    select transfer_id as "transferId", claim_id as "claimId", tries, refusals, begun,
            endpoint_id as "endpointId", error
       from work.claim_after_steps(
         ${LEASE_SECONDS} * interval '1 second', ${answering}, ${unproven}, ${unread},
@@ -91,13 +93,14 @@ export async function beginSourceStep(durable: Sql, steps: ClaimedSteps): Promis
 /** Gives a claim back. The steps are due again after `delayMs`. */
 export async function releaseSteps(
   sql: Sql,
-  { transferId, claimId, tries, begun, endpointId, error }: ClaimedSteps,
+  { transferId, claimId, tries, refusals, begun, endpointId, error }: ClaimedSteps,
   delayMs: number,
 ): Promise<void> {
   await sql`
     update work.after_steps
-       set claim_id = null, lease_until = null, tries = ${tries}, begun = ${begun},
-           endpoint_id = ${endpointId}, error = ${error && sql.json({ ...error })},
+       set claim_id = null, lease_until = null, tries = ${tries}, refusals = ${refusals},
+           begun = ${begun}, endpoint_id = ${endpointId},
+           error = ${error && sql.json({ ...error })},
            due_at = now() + ${delayMs} * interval '1 millisecond'
      where transfer_id = ${transferId} and claim_id = ${claimId}`;
 }

@@ -13,7 +13,8 @@
  *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
  *   the source is kept, with the reason. Each failed try of a marker removes its part.
- * - A server is down, or does not let Waybill sign in. It is tried for two weeks.
+ * - A server is down, or does not let Waybill sign in. It is tried for two weeks. These tries use up
+ *   no retries of refusals (retries.ts).
  * - An endpoint is paused, or its sign-ins are on hold. Its steps are not claimed. One whose
  *   endpoint was not known waits, and no try counts.
  * - A partner is slow or silent. It gets a few places, and none that others need (places.ts).
@@ -34,6 +35,7 @@ import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
 import { createPlaces, type StepTurn } from './places.ts';
+import { nextTry } from './retries.ts';
 import {
   type Completed,
   fileOf,
@@ -58,10 +60,6 @@ const RENEW_MS = 20_000;
 const LOOK_MS = 5_000;
 const TIME_LIMIT_MS = 240_000;
 const HELD_UP_MS = 5_000;
-const FIRST_DELAY_MS = 60_000;
-const LONGEST_DELAY_MS = 86_400_000;
-/** Later tries are a day apart, so a server can be down for two weeks. */
-const MAX_TRIES = 25;
 
 export interface AfterDeps {
   sql: Sql;
@@ -167,7 +165,7 @@ async function takeSteps(
       () => recordAfter(deps, transferId, taken.event, cause, before),
       signal,
     );
-    claim = { ...claim, tries: 0, error: null };
+    claim = { ...claim, tries: 0, refusals: 0, error: null };
   }
   return null;
 }
@@ -229,20 +227,13 @@ async function failed(
   if (!(error instanceof FileError)) throw error;
   const { code, message } = error;
   if (code === 'auth_failed') await holdSignIn(sql, configured);
-  const tries = claim.tries + 1;
+  const { delayMs, ...counts } = nextTry(claim, isOfServer(error), retryDelays);
   logger.info(
-    { transfer_id: transfer.facts.transfer_id, step, tries, code, reason: reasonOf(error) },
+    { transfer_id: transfer.facts.transfer_id, step, ...counts, code, reason: reasonOf(error) },
     'a step after a transfer failed',
   );
-  const delayMs = isOfServer(error) ? outageDelay(tries) : retryDelays[tries - 1];
   if (delayMs === undefined) return { event: givenUp(transfer, step, { code, message }) };
   // A refusal leaves the source unchanged. After a network failure, the source may be changed.
   const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
-  return { claim: { ...claim, tries, begun, error: { code, message } }, delayMs };
-}
-
-function outageDelay(tries: number): number | undefined {
-  return tries < MAX_TRIES
-    ? Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (tries - 1))
-    : undefined;
+  return { claim: { ...claim, ...counts, begun, error: { code, message } }, delayMs };
 }

@@ -166,9 +166,15 @@ describeWithPostgres('the steps after transfers', () => {
     await add('');
     const error = { code: 'timeout', message: 'no answer' } as const;
     for (const claim of await claimSteps(sql, ROOM))
-      await releaseSteps(sql, { ...claim, tries: 1, endpointId: 'end_down', error }, 60_000);
+      await releaseSteps(
+        sql,
+        { ...claim, tries: 1, refusals: 2, endpointId: 'end_down', error },
+        60_000,
+      );
     expect(await sql`select endpoint_id, error, tries, claim_id from work.after_steps`).toEqual([
       { endpoint_id: 'end_down', error, tries: 1, claim_id: null },
     ]);
+    await sql`update work.after_steps set due_at = now()`;
+    expect(await claimSteps(sql, ROOM)).toMatchObject([{ tries: 1, refusals: 2 }]);
   });
 });

@@ -1,4 +1,4 @@
--- version: 1
+-- version: 2
 -- Claims steps after transfers that are due, for a lease. Of the endpoints that answer it claims
 -- `answering` at most, of all others `unproven`, and `unread` steps whose endpoint is not known yet.
 -- `known` has the endpoints that the caller has tried, as `{"free": 4, "answers": true, "turn": 1}`:
@@ -12,7 +12,8 @@
 create or replace function work.claim_after_steps(
   lease interval, answering integer, unproven integer, unread integer, known jsonb
 ) returns table (
-  transfer_id text, claim_id text, tries integer, begun boolean, endpoint_id text, error jsonb
+  transfer_id text, claim_id text, tries integer, refusals integer, begun boolean,
+  endpoint_id text, error jsonb
 )
 language plpgsql
 set plan_cache_mode = force_generic_plan
@@ -70,5 +71,5 @@ begin
     update work.after_steps s
        set claim_id = gen_random_uuid()::text, lease_until = now() + lease
       from chosen where s.transfer_id = chosen.transfer_id
-    returning s.transfer_id, s.claim_id, s.tries, s.begun, s.endpoint_id, s.error;
+    returning s.transfer_id, s.claim_id, s.tries, s.refusals, s.begun, s.endpoint_id, s.error;
 end $$;
