@@ -3,11 +3,18 @@
  *
  * The file first gets a private name in the same folder (`heldPath`). No writer replaces it there,
  * so Waybill deletes the very file that it compared. A file other than the copied one gets its name
- * back. An interrupted call leaves the file under the private name, and the next call continues.
+ * back. An interrupted call leaves the file under the private name, and the next call continues. A
+ * caller that gives up calls `restoreSource` first.
  */
 import { basename, join } from 'node:path/posix';
 import { heldPath, nameWithId } from './part-name.ts';
-import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from './port.ts';
+import {
+  type Disposed,
+  type DisposeOptions,
+  FileError,
+  type FileIdentity,
+  type RestoreOptions,
+} from './port.ts';
 import { type Names, refusalOf } from './publish.ts';
 
 /** What `dispose` needs of a server besides its names. */
@@ -29,11 +36,11 @@ interface DisposeProgress {
 
 /** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
 interface Connections<Connection> {
-  use(
+  use<Result>(
     signal: AbortSignal,
     step: 'commit',
-    work: (connection: Connection) => Promise<Disposed>,
-  ): Promise<Disposed>;
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result>;
 }
 
 /** Does what `dispose` of the port says. Throws FileError. */
@@ -49,6 +56,27 @@ export async function disposeOn<Connection>(
     return await pool.use(options.signal, 'commit', (connection) =>
       disposeByName(sourcesOn(connection), path, options, progress),
     );
+  } catch (error) {
+    throw fileError(error, 'commit', path);
+  }
+}
+
+/** Does what `restoreSource` of the port says. Throws FileError. */
+export async function restoreOn<Connection>(
+  pool: Connections<Connection>,
+  sourcesOn: (connection: Connection) => Sources,
+  fileError: (error: unknown, step: 'commit', path: string) => FileError,
+  path: string,
+  { transferId, signal }: RestoreOptions,
+): Promise<boolean> {
+  const held = heldPath(path, transferId);
+  try {
+    return await pool.use(signal, 'commit', async (connection) => {
+      const sources = sourcesOn(connection);
+      if (!(await sources.typeOf(held))) return (await sources.typeOf(path)) !== null;
+      await giveBack(sources, held, path, transferId);
+      return true;
+    });
   } catch (error) {
     throw fileError(error, 'commit', path);
   }

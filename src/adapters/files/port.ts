@@ -237,6 +237,9 @@ export interface DisposeOptions {
   signal: AbortSignal;
 }
 
+/** The transfer whose `dispose` may have set the file aside. */
+export type RestoreOptions = Pick<DisposeOptions, 'transferId' | 'signal'>;
+
 export type Disposed =
   | { outcome: 'deleted' }
   /** `name` is the file's own, or has the id of the transfer if that was taken. */
@@ -314,6 +317,11 @@ export interface FileEndpoint {
    * unless the connection broke: then the next call continues.
    */
   dispose(path: string, options: DisposeOptions): Promise<Disposed>;
+  /**
+   * Gives a file its name back that an interrupted `dispose` has set aside. Returns false if there
+   * is no file under either name. A protocol that sets nothing aside lacks it.
+   */
+  restoreSource?(path: string, options: RestoreOptions): Promise<boolean>;
   /** Closes all connections, idle or in use. */
   close(): Promise<void>;
 }

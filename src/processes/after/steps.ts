@@ -2,6 +2,7 @@
  * One step after a transfer: the marker beside the destination, or what becomes of the source.
  */
 import { createHash } from 'node:crypto';
+import { heldPath } from '../../adapters/files/part-name.ts';
 import {
   type Disposed,
   type FileEndpoint,
@@ -173,6 +174,36 @@ export async function settleSource(
       return kept({ code: 'source_not_found', message: 'The source is not there any more' });
     default:
       return { type: 'transfer.source_deleted', data: { ...taken, deleted_at: now() } };
+  }
+}
+
+/** Why a source may still have a hidden name. `refused` is true if the server answered so. */
+export interface NotRestored {
+  refused: boolean;
+  message: string;
+}
+
+/**
+ * Gives the source its name back, if a try has left it under a hidden one. Returns why that is not
+ * certain. Null if the source has its name.
+ */
+export async function restoreSource(
+  sources: EndpointPool,
+  transfer: Completed,
+  { configured, path }: StepFile,
+  signal: AbortSignal,
+): Promise<NotRestored | null> {
+  const { transfer_id: transferId } = transfer.facts;
+  const where = `It may have the name ${heldPath(path, transferId)}`;
+  try {
+    const restored = await withEndpoint(sources, configured, (endpoint) =>
+      Promise.resolve(endpoint.restoreSource?.(path, { transferId, signal }) ?? true),
+    );
+    return restored ? null : { refused: false, message: 'No file has the name of the source' };
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    const refused = !isOfServer(error) && !isNetworkFailure(error.code);
+    return { refused, message: `${where}: ${error.message}` };
   }
 }
 

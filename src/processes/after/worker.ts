@@ -12,7 +12,8 @@
  * - Another file takes the place of the source. Each adapter compares size and version, and deletes
  *   or moves nothing else (`dispose` in src/adapters/files/port.ts).
  * - A server refuses. The step is tried again after the retry delays of transfers, then given up:
- *   the source is kept, with the reason. Each failed try of a marker removes its part.
+ *   the source is kept, with the reason. Each failed try of a marker removes its part. A source first
+ *   gets its name back (failures.ts).
  * - A server is down, or does not let Waybill sign in. It is tried for two weeks. These tries use up
  *   no retries of refusals (retries.ts).
  * - An endpoint is paused, or its sign-ins are on hold. Its steps are not claimed. One whose
@@ -27,21 +28,18 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { type KnownTransfer, loadAnyTransfer, recordAfter } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
-import { reasonOf } from '../../domain/errors.ts';
-import { type AfterEvent, type AfterStep, nextStep } from '../../domain/transfers/after.ts';
+import { type AfterStep, nextStep } from '../../domain/transfers/after.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
-import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
+import { type Again, afterFailure, type Settled, STEP_LIMIT_MS } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import { nextTry } from './retries.ts';
 import {
   type Completed,
   fileOf,
   givenUp,
   isOfServer,
-  type StepFile,
   settleSource,
   writeMarker,
 } from './steps.ts';
@@ -58,7 +56,6 @@ import {
 /** A third of the lease. */
 const RENEW_MS = 20_000;
 const LOOK_MS = 5_000;
-const TIME_LIMIT_MS = 240_000;
 const HELD_UP_MS = 5_000;
 
 export interface AfterDeps {
@@ -139,12 +136,6 @@ async function carryOut(
   }
 }
 
-/** A claim that is given back, and when its steps are due again. */
-interface Again {
-  claim: ClaimedSteps;
-  delayMs: number;
-}
-
 /** Takes one step after the other. Returns null if none is left. */
 async function takeSteps(
   deps: AfterDeps,
@@ -178,7 +169,7 @@ async function takeStep(
   claimed: ClaimedSteps,
   { endpoints, held, turn }: Context,
   signal: AbortSignal,
-): Promise<{ event: AfterEvent } | Again> {
+): Promise<Settled | Again> {
   const { source_version: version = null } = transfer;
   const file = fileOf(transfer, step, endpoints);
   if (file === null) {
@@ -194,7 +185,7 @@ async function takeStep(
     return { event: givenUp(transfer, step, { code: 'no_source_version', message }) };
   }
   if (!turn.moveTo(endpoint_id)) return { claim, delayMs: 0 };
-  const within = AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]);
+  const within = AbortSignal.any([signal, AbortSignal.timeout(STEP_LIMIT_MS)]);
   try {
     const { begun } = claim;
     // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
@@ -211,29 +202,6 @@ async function takeStep(
     if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
     if (error instanceof FileError)
       turn.answered(!isOfServer(error) && !isNetworkFailure(error.code));
-    return failed(deps, transfer, step, file, claim, error);
+    return afterFailure(deps, transfer, step, file, claim, error, signal);
   }
-}
-
-/** Returns the next try after an error, or the end of a step that is given up. */
-async function failed(
-  { sql, logger, retryDelays }: AfterDeps,
-  transfer: Completed,
-  step: AfterStep,
-  { configured }: StepFile,
-  claim: ClaimedSteps,
-  error: unknown,
-): Promise<{ event: AfterEvent } | Again> {
-  if (!(error instanceof FileError)) throw error;
-  const { code, message } = error;
-  if (code === 'auth_failed') await holdSignIn(sql, configured);
-  const { delayMs, ...counts } = nextTry(claim, isOfServer(error), retryDelays);
-  logger.info(
-    { transfer_id: transfer.facts.transfer_id, step, ...counts, code, reason: reasonOf(error) },
-    'a step after a transfer failed',
-  );
-  if (delayMs === undefined) return { event: givenUp(transfer, step, { code, message }) };
-  // A refusal leaves the source unchanged. After a network failure, the source may be changed.
-  const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
-  return { claim: { ...claim, ...counts, begun, error: { code, message } }, delayMs };
 }

@@ -203,6 +203,13 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
 
   return {
     ...endpoint,
+    ...(endpoint.restoreSource && {
+      // It proves nothing: protocols that set nothing aside do not sign in.
+      async restoreSource(path, options) {
+        if (rejected && performance.now() < rejected.until) throw rejected.error;
+        return (await endpoint.restoreSource?.(path, options)) ?? true;
+      },
+    }),
     openSource: (path, signal) => guarded(signal, () => endpoint.openSource(path, signal)),
     openDestination: (path, options) =>
       guarded(options.signal, () => endpoint.openDestination(path, options)),

@@ -3,7 +3,7 @@ import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ft
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
 import { openDestination } from './destination.ts';
-import { dispose } from './dispose.ts';
+import { dispose, restoreSource } from './dispose.ts';
 import { list } from './listing.ts';
 import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
@@ -49,6 +49,7 @@ export function createFtpsEndpoint({
     removeLeftovers: async (path, leftovers) => removeLeftovers(pool, sendable(path), leftovers),
     remove: async (path, signal) => remove(pool, sendable(path), signal),
     dispose: async (path, options) => dispose(pool, sendable(path), options),
+    restoreSource: async (path, options) => restoreSource(pool, sendable(path), options),
     async close() {
       pool.close();
     },

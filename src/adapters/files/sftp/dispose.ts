@@ -1,5 +1,6 @@
-import { disposeOn, type Sources } from '../dispose.ts';
-import type { Disposed, DisposeOptions } from '../port.ts';
+import { disposeOn, restoreOn, type Sources } from '../dispose.ts';
+import type { Disposed, DisposeOptions, RestoreOptions } from '../port.ts';
+import { STALLS_TO_COMMIT } from '../publish.ts';
 import { fileError } from './errors.ts';
 import { typeOf } from './file-type.ts';
 import { namesOn } from './names.ts';
@@ -13,9 +14,15 @@ export function dispose(pool: Pool, path: string, options: DisposeOptions): Prom
   return disposeOn(pool, sourcesOn, fileError, path, options);
 }
 
+/** Gives a file its name back that an interrupted `dispose` has set aside. */
+export function restoreSource(pool: Pool, path: string, options: RestoreOptions): Promise<boolean> {
+  return restoreOn(pool, sourcesOn, fileError, path, options);
+}
+
+/** A server in front of an object store copies the file that it renames. */
 function sourcesOn(connection: Connection): Sources {
   return {
-    ...namesOn(connection),
+    ...namesOn(connection, STALLS_TO_COMMIT),
     async identityOf(path) {
       const stats = await statOf(connection, path);
       const isFile = stats && (await typeOf(connection, path, stats)) === 'file';

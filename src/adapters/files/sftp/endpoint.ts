@@ -8,7 +8,7 @@ import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sf
 import { type FileEndpoint, FileError } from '../port.ts';
 import { openConnection, presentedHostKey } from './connection.ts';
 import { openDestination } from './destination.ts';
-import { dispose } from './dispose.ts';
+import { dispose, restoreSource } from './dispose.ts';
 import { fileError } from './errors.ts';
 import { list } from './listing.ts';
 import { removeLeftovers } from './parts.ts';
@@ -83,6 +83,7 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
       }
     },
     dispose: (path, options) => dispose(pool, path, options),
+    restoreSource: (path, options) => restoreSource(pool, path, options),
     removeLeftovers: (path, leftovers) => removeLeftovers(pool, path, leftovers),
     async close() {
       pool.close();

@@ -13,6 +13,7 @@ import {
   type Leftovers,
   type OpenDestination,
   type Peer,
+  type RestoreOptions,
   type ResumePoint,
 } from '../port.ts';
 
@@ -44,6 +45,8 @@ export type FileFunctions = {
   removeLeftovers(endpoint: number, path: string, leftovers: Omit<Leftovers, 'signal'>): void;
   remove(endpoint: number, path: string): void;
   dispose(endpoint: number, path: string, options: Omit<DisposeOptions, 'signal'>): Disposed;
+  /** True for a protocol that sets nothing aside. */
+  restoreSource(endpoint: number, path: string, options: Omit<RestoreOptions, 'signal'>): boolean;
   read(source: number, offset: number, buffer: Uint8Array): void;
   stat(source: number): FileIdentity;
   openWritten(destination: number): OpenedSource | null;

@@ -95,6 +95,8 @@ answerCalls<FileFunctions>(
     remove: ({ signal }, endpoint, path) => find(endpoints, endpoint).remove(path, signal),
     dispose: ({ signal }, endpoint, path, options) =>
       find(endpoints, endpoint).dispose(path, { ...options, signal }),
+    restoreSource: async ({ signal }, endpoint, path, options) =>
+      (await find(endpoints, endpoint).restoreSource?.(path, { ...options, signal })) ?? true,
     read: (_, source, offset, buffer) => find(sources, source).read(offset, buffer),
     stat: (_, source) => find(sources, source).stat(),
     async openWritten(_, destination) {

@@ -119,6 +119,10 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
       const { run, target } = await endpoint();
       return run.call('dispose', [target, path, options], signal);
     },
+    async restoreSource(path, { signal, ...options }) {
+      const { run, target } = await endpoint();
+      return run.call('restoreSource', [target, path, options], signal);
+    },
     async close() {
       const closed = endpoint().then(({ run, target }) => run.call('close', [target]));
       await closed.catch(() => undefined);
