@@ -42,7 +42,9 @@ export async function partlyRemoved(
 
 /**
  * Returns the fault of a record whose transfers the read model does not know as removed: the API
- * does not say that they left the log.
+ * does not say that they left the log, or says that they left after this record. Such a row hides a
+ * transfer that begins again after its record. A second record may name the same transfer, so an
+ * earlier position is no fault.
  */
 export async function unknownToApi(sql: Sql, event: StoredEvent): Promise<Fault | null> {
   const [record] = retentionRecords([event]);
@@ -51,15 +53,14 @@ export async function unknownToApi(sql: Sql, event: StoredEvent): Promise<Fault 
   if (ids.length === 0 || reached < event.position) return null;
   const known = await recordPositions(sql, ids);
   const unknown = ids.filter((id) => !known.has(id));
-  if (unknown.length === 0) return null;
-  return {
-    ...faultIn(
-      event,
-      `the API does not say that ${unknown.length} of its transfers left the log, such as ` +
-        `${unknown[0]}: \`waybill projections verify transfers\` names them`,
-    ),
-    check: 'api',
-  };
+  const later = ids.filter((id) => (known.get(id) ?? 0n) > event.position);
+  const [some, says] =
+    unknown.length > 0
+      ? [unknown, `the API does not say that ${unknown.length} of its transfers left the log`]
+      : [later, `the API says that ${later.length} of its transfers left the log later`];
+  if (some.length === 0) return null;
+  const named = `such as ${some[0]}: \`waybill projections verify transfers\` names them`;
+  return { ...faultIn(event, `${says}, ${named}`), check: 'api' };
 }
 
 /**

@@ -307,6 +307,22 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     );
     await sql`insert into read.retained_transfers select * from public.kept`;
     expect((await verify([before], {}, reader)).faults).toEqual([]);
+
+    const id = idOf(log.completed);
+    await sql`update read.retained_transfers set position = 1000000000000 where transfer_id = ${id}`;
+    expect((await verify([before], {}, reader)).faults).toEqual([
+      `the API says that 1 of its transfers left the log later, such as ${id}: ` +
+        '`waybill projections verify transfers` names them',
+    ]);
+    const { details } = await verifyProjection(
+      { ...installation, sql: installation.patient },
+      'transfers',
+      () => undefined,
+    );
+    expect(details).toEqual([expect.stringContaining(id)]);
+    await sql`update read.retained_transfers r set position = k.position from public.kept k
+               where k.transfer_id = r.transfer_id`;
+    expect((await verify([before], {}, reader)).faults).toEqual([]);
     await reader.close();
   });
 
@@ -688,6 +704,15 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     await catchUp();
     expect((await verify([before])).faults).toContainEqual(
       expect.stringMatching(/^the record of retention at .* left the log, and it begins again$/),
+    );
+  });
+
+  it('shows a transfer that begins again after a forged position of its record', async () => {
+    const { sql } = installation;
+    const id = idOf(log.completed);
+    await sql`update read.retained_transfers set position = 1000000 where transfer_id = ${id}`;
+    expect((await verify([before])).faults).toContainEqual(
+      expect.stringMatching(`^the API says that 1 of its .* later, such as ${id}: `),
     );
   });
 }
