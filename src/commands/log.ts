@@ -5,7 +5,8 @@ import { DomainError } from '../domain/errors.ts';
 import type { NewEvent } from '../domain/events/event.ts';
 import { CHECKPOINTS, SIGNING_KEYS } from '../domain/events/streams.ts';
 import { checkpointText, originOf, type TreeHead } from '../domain/proof/checkpoint.ts';
-import { keyIdOf, readPrivateKey, signNote, verifierKey } from '../domain/proof/note.ts';
+import { statementText } from '../domain/proof/key-statement.ts';
+import { keyIdOf, readPrivateKey, signNote } from '../domain/proof/note.ts';
 import { type CheckpointSigned, checkpointDecider } from '../domain/proof/signed-checkpoint.ts';
 import {
   type SigningKey,
@@ -135,13 +136,15 @@ async function newKey(vault: Vault, logId: string, otherSigners: KeyObject[]): P
   };
   const origin = originOf(logId);
   const since = new Date().toISOString();
-  const text = `${origin}/keys\n${verifierKey(origin, publicKey)}\n${since}\n`;
   return {
     key_id: keyIdOf(origin, publicKey),
     public_key: publicKey.export({ format: 'pem', type: 'spki' }) as string,
     key_record: await vault.seal(LOG_SIGNING_KEY, sealed),
     since,
-    statement: signNote(text, origin, [privateKey, ...otherSigners]),
+    statement: signNote(statementText(origin, publicKey, since), origin, [
+      privateKey,
+      ...otherSigners,
+    ]),
   };
 }
 

@@ -53,7 +53,10 @@ const signingKey = z
     signed_by_previous: z
       .boolean()
       .nullable()
-      .describe('False if the key before it was lost. Null for the first key.'),
+      .describe(
+        'Whether the key before it signed the statement, as its signature proves. False if that was ' +
+          'lost. Null for the first key.',
+      ),
   })
   .meta({ id: 'LogSigningKey' });
 

@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { statementText } from '../../src/domain/proof/key-statement.ts';
+import { signNote } from '../../src/domain/proof/note.ts';
 import type { Receipt } from '../../src/domain/proof/receipt.ts';
 import { runRetention } from '../../src/processes/retention/run-retention.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
@@ -38,6 +40,8 @@ const CHANGES: [string, (receipt: Receipt) => unknown][] = [
     }),
   ],
 ];
+
+type KeyPair = Record<'publicKey' | 'privateKey', KeyObject>;
 
 function edit(receipt: Receipt, change: (leaf: string) => string): Receipt {
   const [first, ...rest] = receipt.events;
@@ -249,6 +253,41 @@ describeWithPostgres('proofs without trust', () => {
       const checkpoint = receipt.checkpoint.replace('waybill/', 'waybull/');
       await file('receipt.json', { ...receipt, checkpoint });
       expect((await shell()).stdout).not.toContain('Successfully');
+    });
+
+    it('hold for the statement of a new key, if the key before it signed it', async () => {
+      const [old, newest, stranger] = Array.from({ length: 3 }, () =>
+        generateKeyPairSync('ed25519'),
+      ) as [KeyPair, KeyPair, KeyPair];
+      const pem = ({ publicKey }: KeyPair) => publicKey.export({ format: 'pem', type: 'spki' });
+      const statement = ({ publicKey }: KeyPair, signers: KeyPair[]) =>
+        signNote(
+          statementText('waybill/log', publicKey, '2026-01-01T00:00:00.000Z'),
+          'waybill/log',
+          signers.map(({ privateKey }) => privateKey),
+        );
+      const genuine = statement(newest, [newest, old]);
+      const pasted = `${statement(stranger, [stranger])}${genuine.split('\n').at(-2)}\n`;
+      const code = (await codeOfGuide('sh')).find((block) => block.includes('statement.txt'));
+      const said: string[] = [];
+      for (const [key, text] of [
+        [newest, genuine],
+        [newest, statement(newest, [newest])],
+        [stranger, pasted],
+        [stranger, genuine],
+      ] as const) {
+        const data = [{ public_key: pem(old) }, { public_key: pem(key), statement: text }];
+        await file('keys.json', { data });
+        const { stdout } = await run('sh', ['-c', `${code} || true`], { cwd: folder });
+        said.push(stdout);
+      }
+      const [signed, named] = [
+        'Signature Verified Successfully\n',
+        'The statement names the newest key\n',
+      ];
+      const unsigned = `Signature Verification Failure\n${named}`;
+      expect(said).toEqual([signed + named, unsigned, unsigned, signed]);
+      await file('key.pem', receipt.public_key);
     });
   });
 

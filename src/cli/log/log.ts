@@ -29,12 +29,13 @@ export function addLogCommands(program: Command): void {
     .action(({ json }: Json) =>
       withInstallation(async (installation) => {
         await ensureSigningKey(installation, operator());
-        const keys = await signingKeysOfLog(installation.store);
+        const keys = await signingKeysOfLog(installation.store, installation.logId);
         const origin = originOf(installation.logId);
         if (json) return printJson({ origin, data: keys });
         for (const { key_id, since, until, public_key, signed_by_previous } of keys) {
           await printFacts({ origin, key_id, since, until });
-          if (signed_by_previous === false) note('The key before it was lost and did not sign it.');
+          if (signed_by_previous === false)
+            note(`The key before it did not sign ${key_id}: it was lost, or the log was changed.`);
           await print(public_key);
         }
       }),

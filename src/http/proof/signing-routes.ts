@@ -41,7 +41,7 @@ export function signingRoutes(
       },
       handler: async (): Promise<schemas.SigningKeyList> => ({
         origin: originOf(logId),
-        data: await listSigningKeys(sql),
+        data: await listSigningKeys(sql, logId),
       }),
     });
 

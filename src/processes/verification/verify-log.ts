@@ -4,6 +4,7 @@
  * - each transfer against what the API shows of it (compared-api.ts),
  * - positions against the head, if the engine's positions have no gaps,
  * - that the triggers which protect an embedded log are there,
+ * - the statement of each key that signs checkpoints (key-faults.ts),
  * - the tree over all events against checkpoints that were kept elsewhere (compared-tree.ts).
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
@@ -22,7 +23,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { aggregateIdOf, RETENTION } from '../../domain/events/streams.ts';
+import { aggregateIdOf, RETENTION, SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
@@ -35,6 +36,7 @@ import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
+import { keyFaults } from './key-faults.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, partlyRemoved, unknownToApi } from './retention-faults.ts';
 
@@ -143,6 +145,7 @@ export async function verifyLog(
     if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
     api.add(event, checked);
+    if (event.stream === SIGNING_KEYS) await allOf(await keyFaults(store, event, logId));
     if (event.stream !== RETENTION) return;
     await allOf(await partlyRemoved(store, event, verifier.open()));
     const unknown = deps.comparesApi ? await unknownToApi(sql, event) : null;

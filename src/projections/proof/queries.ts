@@ -3,6 +3,7 @@ import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Event } from '../../domain/events/event.ts';
 import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { HASH_BYTES } from '../../domain/proof/hash.ts';
+import { isSignedByPrevious } from '../../domain/proof/key-statement.ts';
 import { isSigningKeyEvent } from '../../domain/proof/signing-key.ts';
 import { TILE_WIDTH } from '../../domain/proof/tiles.ts';
 
@@ -28,30 +29,42 @@ export interface PublicKey {
   until: string | null;
   /** The signed note that names the key. */
   statement: string;
-  /** False if the key before it was lost and did not sign the statement. Null for the first key. */
+  /**
+   * Whether the key before it signed the statement, as the signatures prove: false if that was
+   * lost, or if the event was forged. Null for the first key.
+   */
   signed_by_previous: boolean | null;
 }
 
+type StatedKey = Omit<PublicKey, 'until' | 'signed_by_previous'>;
+
 /** Returns all keys that signed checkpoints, oldest first, as the table has them. */
-export function listSigningKeys(sql: Sql): Promise<PublicKey[]> {
-  return sql<PublicKey[]>`
-    select key_id, public_key, since, lead(since) over (order by revision) as until, statement,
-           signed_by_previous
-      from read.proof_keys order by revision`;
+export async function listSigningKeys(sql: Sql, logId: string): Promise<PublicKey[]> {
+  const keys = await sql<StatedKey[]>`
+    select key_id, public_key, since, statement from read.proof_keys order by revision`;
+  return withSigners(keys, logId);
 }
 
 /** Returns all keys that signed checkpoints, oldest first, as the log has them. */
-export async function signingKeysOfLog(store: Pick<EventStore, 'read'>): Promise<PublicKey[]> {
+export async function signingKeysOfLog(
+  store: Pick<EventStore, 'read'>,
+  logId: string,
+): Promise<PublicKey[]> {
   const stored: Event[] = await store.read(SIGNING_KEYS);
   const events = stored.filter(isSigningKeyEvent);
-  return events.map(({ type, data }, i) => ({
-    key_id: data.key_id,
-    public_key: data.public_key,
-    since: data.since,
-    until: events[i + 1]?.data.since ?? null,
-    statement: data.statement,
-    signed_by_previous: type === 'log.key_rotated' ? data.signed_by_previous : null,
+  const keys = events.map(({ data: { key_id, public_key, since, statement } }) => ({
+    ...{ key_id, public_key, since, statement },
   }));
+  return withSigners(keys, logId);
+}
+
+/** What an event says of the key before it counts for nothing: the signatures tell. */
+function withSigners(keys: StatedKey[], logId: string): PublicKey[] {
+  return keys.map((key, i) => {
+    const [previous, next] = [keys[i - 1], keys[i + 1]];
+    const signed = previous ? isSignedByPrevious(key, previous, logId) : null;
+    return { ...key, until: next?.since ?? null, signed_by_previous: signed };
+  });
 }
 
 /** Returns the public key with this id, in PEM; null if there is none. */

@@ -102,6 +102,7 @@ export async function saveKeys(tx: Transaction, schema: string, leaves: NewLeaf[
   for (const { event } of leaves) {
     if (event === null || !isSigningKeyEvent(event)) continue;
     const { key_id, public_key, key_record, since, statement } = event.data;
+    // As the event says. `listSigningKeys` verifies the signatures.
     const signed = event.type === 'log.key_rotated' ? event.data.signed_by_previous : null;
     await tx`
       insert into ${tx(schema)}.proof_keys

@@ -85,7 +85,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
       size: signed.size,
     });
     expect(signed.root_hash).toBe(await rootOfLog(signed.size));
-    const keys = await listSigningKeys(installation.sql);
+    const keys = await listSigningKeys(installation.sql, installation.logId);
     expect(keys).toMatchObject([{ key_id: signed.key_id, until: null, signed_by_previous: null }]);
     const publicKey = createPublicKey(keys[0]?.public_key as string);
     expect(isSignedBy(parseNote(signed.note) as Note, publicKey)).toBe(true);
@@ -214,7 +214,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     const note = parseNote(statement) as Note;
     expect(isSignedBy(note, createPublicKey(old.public_key))).toBe(true);
     expect((await now()).key_id).toBe(key_id);
-    const keys = await listSigningKeys(installation.sql);
+    const keys = await listSigningKeys(installation.sql, installation.logId);
     expect(keys).toMatchObject([
       { key_id: old.key_id, until: keys[1]?.since },
       { key_id, until: null, signed_by_previous: true },
@@ -229,7 +229,7 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     await expect(rotateSigningKey(installation, CAUSE, { lost: false })).rejects.toThrow('vault');
     const { key_id } = await rotateSigningKey(installation, CAUSE, { lost: true });
     expect((await now()).key_id).toBe(key_id);
-    expect((await listSigningKeys(installation.sql)).at(-1)).toMatchObject({
+    expect((await listSigningKeys(installation.sql, installation.logId)).at(-1)).toMatchObject({
       key_id,
       signed_by_previous: false,
     });

@@ -248,7 +248,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect((await verify([])).faults).toEqual([]);
     const proof = await consistencyProof(installation.sql, 'read', before.size, after.size);
     expect(isConsistent(before, after, proof)).toBe(true);
-    const [key] = await listSigningKeys(installation.sql);
+    const [key] = await listSigningKeys(installation.sql, installation.logId);
     expect(verifyReceipt(receipt, createPublicKey(key?.public_key ?? '')).ok).toBe(true);
   });
 

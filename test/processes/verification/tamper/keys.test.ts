@@ -1,0 +1,166 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { ensureSigningKey, rotateSigningKey } from '../../../../src/commands/log.ts';
+import type { StoredEvent } from '../../../../src/domain/events/event.ts';
+import { eventHash } from '../../../../src/domain/events/event-hash.ts';
+import { SIGNING_KEYS } from '../../../../src/domain/events/streams.ts';
+import { newId } from '../../../../src/domain/ids.ts';
+import { originOf } from '../../../../src/domain/proof/checkpoint.ts';
+import { statementText } from '../../../../src/domain/proof/key-statement.ts';
+import { keyIdOf, signNote } from '../../../../src/domain/proof/note.ts';
+import type { SigningKeyRotated } from '../../../../src/domain/proof/signing-key.ts';
+import { verifyLog } from '../../../../src/processes/verification/verify-log.ts';
+import { listSigningKeys, signingKeysOfLog } from '../../../../src/projections/proof/queries.ts';
+import { readLog } from '../../../../src/projections/read-log.ts';
+import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
+import { CAUSE } from '../../../support/service/installation.ts';
+import { openEmbedded, openEventStoreDb, type Tampered } from './engines.ts';
+
+const ENGINES = { embedded: openEmbedded, eventstoredb: openEventStoreDb };
+const SINCE = '2100-01-01T00:00:00.000Z';
+
+type Rotated = StoredEvent & { data: SigningKeyRotated };
+
+describeWithPostgres('a key that was forged', () => {
+  describe.each(Object.keys(ENGINES) as (keyof typeof ENGINES)[])('%s', (engine) => {
+    let tampered: Tampered;
+    let original: StoredEvent[];
+    let last: Rotated;
+
+    beforeAll(async () => {
+      tampered = await ENGINES[engine]();
+      const { installation } = tampered;
+      await ensureSigningKey(installation, CAUSE);
+      await rotateSigningKey(installation, CAUSE, { lost: false });
+      await installation.sql`delete from work.vault`;
+      await rotateSigningKey(installation, CAUSE, { lost: true });
+      await rotateSigningKey(installation, CAUSE, { lost: false });
+      for (const projection of ['transfers', 'proof'] as const)
+        await installation.commands.catchUp(projection);
+      original = [];
+      for await (const { events } of readLog(installation.store, { from: null }))
+        original.push(...events);
+      last = original.findLast(({ stream }) => stream === SIGNING_KEYS) as Rotated;
+    });
+    afterAll(() => tampered?.close());
+
+    /** Returns a rotation to a key of the attacker, signed by that key and `others`. */
+    function rotation(others: KeyObject[] = []): Rotated {
+      const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+      const origin = originOf(tampered.installation.logId);
+      const text = statementText(origin, publicKey, SINCE);
+      const position = (original.at(-1) as StoredEvent).position + 1n;
+      return {
+        ...structuredClone(last),
+        ...{ id: newId('evt'), revision: last.revision + 1, position },
+        metadata: { ...last.metadata, prev_hash: eventHash(last) },
+        data: {
+          ...last.data,
+          key_id: keyIdOf(origin, publicKey),
+          public_key: publicKey.export({ format: 'pem', type: 'spki' }) as string,
+          since: SINCE,
+          statement: signNote(text, origin, [privateKey, ...others]),
+          previous_key_id: last.data.key_id,
+          signed_by_previous: true,
+        },
+      };
+    }
+
+    /** Returns what `audit verify` says of the key, and how its last key is shown. */
+    async function verify(forged: StoredEvent | null): Promise<[string[], boolean | null]> {
+      const events = forged === null ? original : [...original, forged];
+      await tampered.replaceLog(events, (events.at(-1) as StoredEvent).position);
+      const store = tampered.openStore();
+      onTestFinished(() => store.close());
+      const { patient, logId } = tampered.installation;
+      const problems: string[] = [];
+      await verifyLog(
+        { store, sql: patient, logId, comparesApi: true, comparesTree: true },
+        {
+          checkpoints: [],
+          resume: null,
+          async report({ event_id, problem }) {
+            expect([forged?.id, null]).toContain(event_id);
+            problems.push(problem);
+          },
+          onProgress: () => undefined,
+          save: async () => undefined,
+        },
+      );
+      const shown = (await signingKeysOfLog(store, logId)).at(-1);
+      return [problems, shown?.signed_by_previous ?? null];
+    }
+
+    const FALSE = 'it says that the key before it signed its statement, which is false';
+
+    it('is not the key of a rotation, nor that after a lost key', async () => {
+      expect(await verify(null)).toEqual([[], true]);
+      const { sql, logId } = tampered.installation;
+      const expected = [null, true, false, true];
+      const shown = [
+        await listSigningKeys(sql, logId),
+        await signingKeysOfLog(tampered.openStore(), logId),
+      ];
+      for (const keys of shown) expect(keys.map((key) => key.signed_by_previous)).toEqual(expected);
+    });
+
+    it('shows as not signed by the key before it', async () => {
+      expect(await verify(rotation())).toEqual([[FALSE], false]);
+    });
+
+    it('shows with an older signature under its statement', async () => {
+      const forged = rotation();
+      forged.data.statement += `${last.data.statement.split('\n').at(-2)}\n`;
+      expect(await verify(forged)).toEqual([[FALSE], false]);
+    });
+
+    it('shows with the statement of another key', async () => {
+      const forged = rotation();
+      forged.data.statement = last.data.statement;
+      const problem = 'it names a key, and its statement names another key or another time';
+      expect(await verify(forged)).toEqual([[problem], false]);
+    });
+
+    it('shows with a statement that its key did not sign', async () => {
+      const forged = rotation();
+      const { statement } = rotation().data;
+      const [text] = forged.data.statement.split('\n\n');
+      forged.data.statement = `${text}\n\n${statement.split('\n\n')[1]}`;
+      const problem = 'it names a key, and its key did not sign its statement';
+      expect(await verify(forged)).toEqual([[problem], false]);
+    });
+
+    it('shows without a public key', async () => {
+      const forged = rotation();
+      forged.data.public_key = 'none';
+      const problem = 'it names a key, and its public key is no Ed25519 key';
+      expect(await verify(forged)).toEqual([[problem], false]);
+    });
+
+    it('shows as a first key that follows others', async () => {
+      const forged = { ...rotation(), type: 'log.key_created' };
+      expect(await verify(forged)).toEqual([['it is not the first key of the log'], false]);
+    });
+
+    it('shows in the place of another key than the last', async () => {
+      const forged = rotation();
+      forged.data.previous_key_id = '00000000';
+      const problem = 'it does not replace the key before it';
+      expect(await verify(forged)).toEqual([[problem], false]);
+    });
+
+    it('shows in the table of the API', async () => {
+      const { sql, logId } = tampered.installation;
+      const forged = rotation().data;
+      await sql`
+        insert into read.proof_keys
+        select revision + 1, position + 1, ${forged.key_id}, ${forged.public_key}, key_record,
+               ${SINCE}, ${forged.statement}, true
+          from read.proof_keys order by revision desc limit 1`;
+      expect((await listSigningKeys(sql, logId)).at(-1)).toMatchObject({
+        key_id: forged.key_id,
+        signed_by_previous: false,
+      });
+    });
+  });
+});
