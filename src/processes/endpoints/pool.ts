@@ -1,3 +1,4 @@
+import { abortable } from '../../adapters/files/abort.ts';
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
@@ -168,7 +169,7 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
 
   async function guarded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     while (!proven && proving) {
-      const unanswered = await proving;
+      const unanswered = await abortable(proving, signal, 'connect');
       if (unanswered) throw unanswered;
     }
     if (rejected && performance.now() < rejected.until) throw rejected.error;
@@ -201,6 +202,21 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
     }
   }
 
+  /**
+   * Opens a file and closes it, so that no other call waits for one that may take minutes. A refusal
+   * proves the endpoint too: its server has answered after the sign-in.
+   */
+  async function prove(path: string, signal: AbortSignal): Promise<void> {
+    if (proven) return;
+    try {
+      const file = await guarded(signal, () => endpoint.openSource(path, signal));
+      await file.close();
+    } catch (error) {
+      if (!(error instanceof FileError) || signal.aborted || !isRefusal(error)) throw error;
+      proven = true;
+    }
+  }
+
   return {
     ...endpoint,
     ...(endpoint.restoreSource && {
@@ -215,8 +231,16 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
       guarded(options.signal, () => endpoint.openDestination(path, options)),
     removeLeftovers: (path, leftovers) =>
       guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers)),
-    dispose: (path, options) => guarded(options.signal, () => endpoint.dispose(path, options)),
+    async dispose(path, options) {
+      await prove(path, options.signal);
+      return guarded(options.signal, () => endpoint.dispose(path, options));
+    },
   };
+}
+
+/** Returns true if the server has answered a request about a file. */
+function isRefusal({ code, step }: FileError): boolean {
+  return step !== 'connect' && step !== 'sign_in' && !isNetworkFailure(code);
 }
 
 /** Returns true if the server did not answer the connection or the sign-in. */

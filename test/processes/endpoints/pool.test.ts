@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
+import { type Disposed, type FileEndpoint, FileError } from '../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
 import { createEndpointPool, type EndpointPool } from '../../../src/processes/endpoints/pool.ts';
 import { endpointConfigured, sftpSettings } from '../../support/domain/samples.ts';
@@ -75,6 +75,69 @@ describe('a server that accepts connections and says nothing', () => {
     control.abort();
     await expect(first).rejects.toMatchObject({ code: 'connection_failed' });
     await expect(second).rejects.toMatchObject({ code: 'timeout' });
+  });
+
+  test('answers a caller that gives up while another one waits for the server', async () => {
+    const endpoint = await silent();
+    const control = new AbortController();
+    const first = endpoint.openSource('/1', never);
+    const second = endpoint.openSource('/2', control.signal);
+    control.abort();
+    await expect(second).rejects.toMatchObject({ code: 'connection_failed', step: 'connect' });
+    await expect(first).rejects.toMatchObject({ code: 'timeout' });
+  });
+});
+
+describe('a source that takes long to delete', () => {
+  const options = {
+    transferId: 'txr_1',
+    identity: { size: 1, version: '1' },
+    moveTo: null,
+    signal: never,
+  };
+
+  test.each([
+    ['opens', async () => ({ close: async () => undefined })],
+    ['is missing', () => Promise.reject(new FileError('source_not_found', 'open', 'No such file'))],
+  ])('and %s holds up no other call', async (_, openSource) => {
+    const deleting = Promise.withResolvers<Disposed>();
+    const disposed: string[] = [];
+    const pool = createEndpointPool({
+      vault: { open: async <T>() => ({ password: 'a password' }) as T },
+      open: () =>
+        ({
+          openSource,
+          removeLeftovers: async () => undefined,
+          dispose(path) {
+            disposed.push(path);
+            return deleting.promise;
+          },
+          close: async () => undefined,
+        }) as Partial<FileEndpoint> as FileEndpoint,
+    });
+    const { endpoint } = await pool.lend({ ...endpointConfigured({}), ...STATE });
+    const results = ['/1', '/2'].map((path) => endpoint.dispose(path, options));
+    await vi.waitFor(() => expect(disposed).toEqual(['/1', '/2']));
+    await endpoint.removeLeftovers('/3', { ...options, resume: null });
+    deleting.resolve({ outcome: 'deleted' });
+    await Promise.all(results);
+    await pool.close();
+  });
+
+  test('is not touched if the server does not answer', async () => {
+    const down = new FileError('connection_failed', 'connect', 'Connection refused');
+    const pool = createEndpointPool({
+      vault: { open: async <T>() => ({ password: 'a password' }) as T },
+      open: () =>
+        ({
+          openSource: () => Promise.reject(down),
+          dispose: () => Promise.reject(new Error('not reached')),
+          close: async () => undefined,
+        }) as Partial<FileEndpoint> as FileEndpoint,
+    });
+    const { endpoint } = await pool.lend({ ...endpointConfigured({}), ...STATE });
+    await expect(endpoint.dispose('/1', options)).rejects.toBe(down);
+    await pool.close();
   });
 });
 
