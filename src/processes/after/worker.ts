@@ -35,14 +35,7 @@ import type { EndpointPool } from '../endpoints/pool.ts';
 import { untilAnswered } from '../until-answered.ts';
 import { type Again, afterFailure, type Settled, STEP_LIMIT_MS } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import {
-  type Completed,
-  fileOf,
-  givenUp,
-  isOfServer,
-  settleSource,
-  writeMarker,
-} from './steps.ts';
+import { type Completed, fileOf, givenUp, isOfServer, settleSource, writeMarker } from './steps.ts';
 import {
   AFTER_CHANNEL,
   beginSourceStep,

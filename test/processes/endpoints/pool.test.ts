@@ -108,12 +108,12 @@ describe('a source that takes long to delete', () => {
         ({
           openSource,
           removeLeftovers: async () => undefined,
-          dispose(path) {
+          dispose(path: string) {
             disposed.push(path);
             return deleting.promise;
           },
           close: async () => undefined,
-        }) as Partial<FileEndpoint> as FileEndpoint,
+        }) as unknown as FileEndpoint,
     });
     const { endpoint } = await pool.lend({ ...endpointConfigured({}), ...STATE });
     const results = ['/1', '/2'].map((path) => endpoint.dispose(path, options));
@@ -133,7 +133,7 @@ describe('a source that takes long to delete', () => {
           openSource: () => Promise.reject(down),
           dispose: () => Promise.reject(new Error('not reached')),
           close: async () => undefined,
-        }) as Partial<FileEndpoint> as FileEndpoint,
+        }) as unknown as FileEndpoint,
     });
     const { endpoint } = await pool.lend({ ...endpointConfigured({}), ...STATE });
     await expect(endpoint.dispose('/1', options)).rejects.toBe(down);
