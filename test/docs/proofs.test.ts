@@ -381,6 +381,24 @@ describeWithPostgres('proofs without trust', () => {
       expect(await verify('receipt.json', 'keys.txt')).toMatchObject({ code: 0 });
     });
 
+    it('do not hold for events after the end of the key that signed', async () => {
+      await file('receipt.json', receipt);
+      const pem = await readFile(inFolder('key.pem'), 'utf8');
+      const newer = await readFile(inFolder('other.pem'), 'utf8');
+      const end = JSON.parse(receipt.events.at(-1)?.leaf ?? '').metadata.occurred_at;
+      const verified = async (until: number) => {
+        const facts = `key_id  1\nuntil   ${new Date(until).toISOString()}\n`;
+        await file('keys.txt', `${facts}${pem}key_id  2\nuntil   -\n${newer}`);
+        return verify('receipt.json', 'keys.txt');
+      };
+      expect(await verified(Date.parse(end) - 59_000)).toMatchObject({ code: 0 });
+      const late = await verified(Date.parse(end) - 120_000);
+      const problems = [
+        expect.stringMatching(/^the key \w{8} signed until .*Z, and the receipt has /),
+      ];
+      expect([late.code, late.json()]).toEqual([1, [{ verified: false, problems }]]);
+    });
+
     it('say which file cannot be read', async () => {
       await file('receipt.json', receipt);
       const beside = await verify('receipt.json/none');

@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import type { Command } from 'commander';
 import { writeOutput } from '../../adapters/durable-file.ts';
 import { receipt as receiptSchema } from '../../contract/proof.ts';
@@ -13,7 +12,7 @@ import { note, print, printFacts, printJson, visible, write } from '../program/o
 import { parseRequest, readJson } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { terminal } from '../program/terminal.ts';
-import { readPublicKeys } from './public-keys.ts';
+import { readTrustedKeys, type TrustedKey, unlessReplaced } from './public-keys.ts';
 import { waitForTree } from './wait-for-tree.ts';
 
 export function addReceiptCommands(program: Command): void {
@@ -60,12 +59,13 @@ export function addReceiptCommands(program: Command): void {
     .option('--json', 'one JSON document')
     .action(async (file: string, { key, json }: { key: string; json?: boolean }) => {
       const receipt = parseRequest(receiptSchema, await readJson(file), 'The receipt');
-      await show(receipt, await readPublicKeys(key), json);
+      await show(receipt, await readTrustedKeys(key), json);
     });
 }
 
-async function show(receipt: Receipt, keys: KeyObject[], json?: boolean): Promise<void> {
-  const verdict = verifyReceipt(receipt, ...keys);
+async function show(receipt: Receipt, keys: TrustedKey[], json?: boolean): Promise<void> {
+  const signers = keys.map(({ publicKey }) => publicKey);
+  const verdict = unlessReplaced(verifyReceipt(receipt, ...signers), keys);
   if (!verdict.ok) {
     terminal().exitCode = EXIT.failed;
     const { otherKey, problems } = verdict;

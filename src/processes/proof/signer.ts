@@ -29,14 +29,14 @@ import {
   type LogDeps,
   signCheckpoint,
 } from '../../commands/log.ts';
-import { CHECKPOINTS } from '../../domain/events/streams.ts';
+import { CHECKPOINTS, SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
 import { type CheckpointSigned, isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import { type ConsumerDeps, publicReason } from '../../projections/consumer.ts';
 import { findEvent } from '../../projections/newest-of-log.ts';
-import { latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
+import { lastKeyRevision, latestCheckpoint, measureTree } from '../../projections/proof/queries.ts';
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { inOneProcess } from '../in-one-process.ts';
@@ -125,6 +125,10 @@ export async function signIfNeeded(
       );
   }
   const root = await rootAt(sql, LIVE_SCHEMA, size);
+  // A former leader of an EventStoreDB may not have the rotation that the tree covers: a replaced
+  // key would sign, which verifications report as a fault.
+  const revision = await lastKeyRevision(sql);
+  if (revision !== null) await findEvent(deps.store, { stream: SIGNING_KEYS, revision });
   return signCheckpoint(deps, { size, root }, last, cause);
 }
 

@@ -6,13 +6,15 @@ import {
   type TreeHead,
 } from '../../domain/proof/checkpoint.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
-import { isSignedBy, parseNote } from '../../domain/proof/note.ts';
+import { isSignedBy, keyIdOf, parseNote } from '../../domain/proof/note.ts';
 import { type Fault, nowhere } from './fault.ts';
 
 /** A checkpoint that was kept outside the installation. */
 export interface KeptCheckpoint extends TreeHead {
   /** Where it was kept: the name of a file. */
   source: string;
+  /** Ids of the keys that signed it. Without keys, those that its signatures name. */
+  keyIds?: string[];
 }
 
 /** A file with a checkpoint that was damaged or forged. */
@@ -39,7 +41,13 @@ export function readCheckpoint(
     return BEGINS.test(text) ? { source, problem: 'this checkpoint is damaged' } : null;
   if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key, head.origin)))
     return { source, problem: notSigned(note, head, keys).problem };
-  return { ...head, source };
+  const signatures = note.signatures.filter(({ name }) => name === head.origin);
+  const signers = keys.filter((key) => isSignedBy({ ...note, signatures }, key));
+  const keyIds =
+    keys.length > 0
+      ? signers.map((key) => keyIdOf(head.origin, key))
+      : signatures.map(({ keyId }) => keyId);
+  return { ...head, source, keyIds };
 }
 
 /** Yields how checkpoints, sorted by size, contradict each other and the name of the log. */

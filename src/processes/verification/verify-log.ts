@@ -36,7 +36,7 @@ import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
-import { keyFaults } from './key-faults.ts';
+import { addReplaced, keyFaults, type ReplacedKeys, signedTooLate } from './key-faults.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, partlyRemoved, unknownToApi } from './retention-faults.ts';
 
@@ -60,12 +60,13 @@ export interface VerificationState extends ComparedApiState, ComparedTreeState {
   retained: number;
   streams: number;
   faults: number;
+  replacedKeys: ReplacedKeys;
   open: [string, CheckedStream][];
 }
 
 /** The state before the first event. */
 const START: VerificationState = {
-  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, open: [] },
+  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, open: [], replacedKeys: [] },
   ...{ endedTransfers: 0, lastOfTransfers: 0n, skipped: false },
   ...{ subtrees: [], agreed: null, differsAt: null },
 };
@@ -106,6 +107,7 @@ export async function verifyLog(
   const start = resume ?? START;
   let { position, events, retained, streams, faults } = start;
   const from = position === 0n ? null : position;
+  const replacedKeys = [...start.replacedKeys];
   const verifier = createChainVerifier(start.open);
   const api = createComparedApi(deps, start);
   const hasTree = checkpoints.length > 0;
@@ -145,7 +147,10 @@ export async function verifyLog(
     if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
     api.add(event, checked);
-    if (event.stream === SIGNING_KEYS) await allOf(await keyFaults(store, event, logId));
+    if (event.stream === SIGNING_KEYS) {
+      await allOf(await keyFaults(store, event, logId));
+      addReplaced(replacedKeys, event, events + retained - 1);
+    }
     if (event.stream !== RETENTION) return;
     await allOf(await partlyRemoved(store, event, verifier.open()));
     const unknown = deps.comparesApi ? await unknownToApi(sql, event) : null;
@@ -182,6 +187,7 @@ export async function verifyLog(
     onProgress(events, head === 0 ? 1 : Number(position) / head);
     await save(() => ({
       ...{ position, events, retained, streams, faults, ...api.state(), ...tree.state() },
+      replacedKeys: [...replacedKeys],
       open: [...verifier.open()],
     }));
   }
@@ -205,6 +211,7 @@ export async function verifyLog(
   await allOf(api.faultsAtEnd(verifier.open(), position));
   const comparedApi = api.isComplete();
   await allOf(tree.faultsAtEnd(deps));
+  await allOf(signedTooLate(checkpoints, replacedKeys));
   return {
     ...{ events, retained, streams, faults, comparedApi },
     agreed: tree.agreedCheckpoint(),

@@ -67,6 +67,13 @@ function withSigners(keys: StatedKey[], logId: string): PublicKey[] {
   });
 }
 
+/** Returns the revision of the last key that the tree has; null if it has none. */
+export async function lastKeyRevision(sql: Sql): Promise<number | null> {
+  const [row] = await sql<{ revision: number | null }[]>`
+    select max(revision) as revision from read.proof_keys`;
+  return row?.revision ?? null;
+}
+
 /** Returns the public key with this id, in PEM; null if there is none. */
 export async function findSigningKey(sql: Sql, keyId: string): Promise<string | null> {
   const [row] = await sql<{ public_key: string }[]>`

@@ -221,6 +221,29 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     ]);
   });
 
+  it('waits for a node of a cluster that does not have the last rotation yet', async () => {
+    await now();
+    const { store } = installation;
+    const [old] = (await store.read(SIGNING_KEYS)).slice(-1);
+    const { key_id } = await rotateSigningKey(installation, CAUSE, { lost: false });
+    await happen();
+    await installation.commands.catchUp('proof');
+    let missed = 0;
+    const stale: EventStore = {
+      ...store,
+      staleMs: 10_000,
+      read: async (stream, from = 0, ...given) =>
+        stream === SIGNING_KEYS && missed++ < 2
+          ? (await store.read(stream, from, ...given)).filter(
+              ({ revision }) => revision <= (old?.revision ?? 0),
+            )
+          : store.read(stream, from, ...given),
+    };
+    const signed = await signIfNeeded({ ...installation, store: stale }, CAUSE);
+    expect(signed?.key_id).toBe(key_id);
+    expect(missed).toBeGreaterThan(2);
+  });
+
   it('needs a lost key to be given up by hand', async () => {
     const old = await ensureSigningKey(installation, CAUSE);
     await installation.sql`delete from work.vault where id = ${old.key_record}`;

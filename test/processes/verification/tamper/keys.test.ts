@@ -1,15 +1,35 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+} from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { ensureSigningKey, rotateSigningKey } from '../../../../src/commands/log.ts';
+import { LOG_SIGNING_KEY } from '../../../../src/adapters/vault.ts';
+import {
+  ensureSigningKey,
+  loadSigningKey,
+  rotateSigningKey,
+} from '../../../../src/commands/log.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { eventHash } from '../../../../src/domain/events/event-hash.ts';
 import { SIGNING_KEYS } from '../../../../src/domain/events/streams.ts';
 import { newId } from '../../../../src/domain/ids.ts';
-import { originOf } from '../../../../src/domain/proof/checkpoint.ts';
+import { checkpointText, originOf } from '../../../../src/domain/proof/checkpoint.ts';
+import { createFrontier } from '../../../../src/domain/proof/frontier.ts';
+import { leafHash } from '../../../../src/domain/proof/hash.ts';
 import { statementText } from '../../../../src/domain/proof/key-statement.ts';
+import { leafOf } from '../../../../src/domain/proof/leaf.ts';
 import { keyIdOf, signNote } from '../../../../src/domain/proof/note.ts';
-import type { SigningKeyRotated } from '../../../../src/domain/proof/signing-key.ts';
-import { verifyLog } from '../../../../src/processes/verification/verify-log.ts';
+import type { SigningKey, SigningKeyRotated } from '../../../../src/domain/proof/signing-key.ts';
+import {
+  type KeptCheckpoint,
+  readCheckpoint,
+} from '../../../../src/processes/verification/kept-checkpoints.ts';
+import {
+  type VerificationState,
+  verifyLog,
+} from '../../../../src/processes/verification/verify-log.ts';
 import { listSigningKeys, signingKeysOfLog } from '../../../../src/projections/proof/queries.ts';
 import { readLog } from '../../../../src/projections/read-log.ts';
 import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
@@ -25,13 +45,22 @@ describeWithPostgres('a key that was forged', () => {
   describe.each(Object.keys(ENGINES) as (keyof typeof ENGINES)[])('%s', (engine) => {
     let tampered: Tampered;
     let original: StoredEvent[];
+    const states: VerificationState[] = [];
     let last: Rotated;
+    /** Of a key that the second rotation replaces. */
+    let stolen: KeyObject;
 
     beforeAll(async () => {
       tampered = await ENGINES[engine]();
       const { installation } = tampered;
       await ensureSigningKey(installation, CAUSE);
       await rotateSigningKey(installation, CAUSE, { lost: false });
+      const { key_record } = (await loadSigningKey(installation.store)) as SigningKey;
+      const sealed = await installation.vault.open<{ private_key: string }>(
+        key_record,
+        LOG_SIGNING_KEY,
+      );
+      stolen = createPrivateKey(sealed.private_key);
       await installation.sql`delete from work.vault`;
       await rotateSigningKey(installation, CAUSE, { lost: true });
       await rotateSigningKey(installation, CAUSE, { lost: false });
@@ -67,7 +96,11 @@ describeWithPostgres('a key that was forged', () => {
     }
 
     /** Returns what `audit verify` says of the key, and how its last key is shown. */
-    async function verify(forged: StoredEvent | null): Promise<[string[], boolean | null]> {
+    async function verify(
+      forged: StoredEvent | null,
+      checkpoints: KeptCheckpoint[] = [],
+      resume: VerificationState | null = null,
+    ): Promise<[string[], boolean | null]> {
       const events = forged === null ? original : [...original, forged];
       await tampered.replaceLog(events, (events.at(-1) as StoredEvent).position);
       const store = tampered.openStore();
@@ -77,19 +110,51 @@ describeWithPostgres('a key that was forged', () => {
       await verifyLog(
         { store, sql: patient, logId, comparesApi: true, comparesTree: true },
         {
-          checkpoints: [],
-          resume: null,
+          checkpoints,
+          resume,
+          batchSize: 1,
           async report({ event_id, problem }) {
             expect([forged?.id, null]).toContain(event_id);
             problems.push(problem);
           },
           onProgress: () => undefined,
-          save: async () => undefined,
+          save: async (state) => void states.push(state()),
         },
       );
       const shown = (await signingKeysOfLog(store, logId)).at(-1);
       return [problems, shown?.signed_by_previous ?? null];
     }
+
+    /** Returns a checkpoint over the first events that the stolen key signs. */
+    function signedByStolen(size: number, keys: KeyObject[]): KeptCheckpoint {
+      const tree = createFrontier();
+      for (const event of original.slice(0, size)) tree.append(leafHash(leafOf(event)));
+      const origin = originOf(tampered.installation.logId);
+      const text = checkpointText({ origin, size, root: tree.root() });
+      return readCheckpoint(
+        `${size}.txt`,
+        signNote(text, origin, [stolen]),
+        keys,
+      ) as KeptCheckpoint;
+    }
+
+    it('signs no checkpoint after it was replaced', async () => {
+      const rotations = original.flatMap(({ type }, i) => (type === 'log.key_rotated' ? [i] : []));
+      const replaced = rotations[1] as number;
+      for (const keys of [[], [createPublicKey(stolen)]]) {
+        const inTime = signedByStolen(replaced, keys);
+        expect(await verify(null, [inTime])).toEqual([[], true]);
+        const late = signedByStolen(replaced + 1, keys);
+        const problem = expect.stringMatching(
+          `^${replaced + 1}.txt covers ${replaced + 1} events, and the key \\w{8} signed it, ` +
+            `which event ${replaced + 1} of the log replaced$`,
+        );
+        states.length = 0;
+        expect(await verify(null, [inTime, late])).toEqual([[problem], true]);
+        const resume = states[replaced] as VerificationState;
+        expect(await verify(null, [inTime, late], resume)).toEqual([[problem], true]);
+      }
+    });
 
     const FALSE = 'it says that the key before it signed its statement, which is false';
 
