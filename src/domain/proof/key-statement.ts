@@ -24,7 +24,7 @@ export function statementProblem(key: StatedKey, logId: string): string | null {
   const note = noteOf(key);
   if (note?.text !== statementText(origin, publicKey, key.since))
     return 'its statement names another key or another time';
-  return signs(publicKey, note, origin) ? null : 'its key did not sign its statement';
+  return isSignedBy(note, publicKey, origin) ? null : 'its key did not sign its statement';
 }
 
 /** Returns whether the key before it signed the statement of a key of this log. */
@@ -35,12 +35,7 @@ export function isSignedByPrevious(
 ): boolean {
   const [publicKey, note] = [readKey(previous.public_key), noteOf(key)];
   if (publicKey === null || note === null || statementProblem(key, logId) !== null) return false;
-  return signs(publicKey, note, originOf(logId));
-}
-
-function signs(publicKey: KeyObject, note: Note, origin: string): boolean {
-  const signatures = note.signatures.filter(({ name }) => name === origin);
-  return isSignedBy({ ...note, signatures }, publicKey);
+  return isSignedBy(note, publicKey, originOf(logId));
 }
 
 function noteOf({ statement }: StatedKey): Note | null {

@@ -41,12 +41,12 @@ export function readCheckpoint(
     return BEGINS.test(text) ? { source, problem: 'this checkpoint is damaged' } : null;
   if (keys.length > 0 && !keys.some((key) => isSignedBy(note, key, head.origin)))
     return { source, problem: notSigned(note, head, keys).problem };
-  const signatures = note.signatures.filter(({ name }) => name === head.origin);
-  const signers = keys.filter((key) => isSignedBy({ ...note, signatures }, key));
+  const signers = keys.filter((key) => isSignedBy(note, key, head.origin));
+  const named = note.signatures.filter(({ name }) => name === head.origin);
   const keyIds =
     keys.length > 0
       ? signers.map((key) => keyIdOf(head.origin, key))
-      : signatures.map(({ keyId }) => keyId);
+      : named.map(({ keyId }) => keyId);
   return { ...head, source, keyIds };
 }
 
