@@ -109,11 +109,16 @@ async function copyTo(
   const { url } = store.blob(name);
   const isOurs = (blob: BlobGetPropertiesResponse | null) =>
     blob?.copySource !== undefined && withoutQuery(blob.copySource) === withoutQuery(url);
-  let there = await find(store, target, signal);
-  while (there?.copyStatus === 'pending' && isOurs(there)) {
-    await sleep(COPY_POLL_MS, undefined, { signal });
-    there = await find(store, target, signal);
-  }
+  // The SDK's own wait takes no signal, and never ends for a copy that was aborted.
+  const ended = async () => {
+    let there = await find(store, target, signal);
+    while (there?.copyStatus === 'pending' && isOurs(there)) {
+      await sleep(COPY_POLL_MS, undefined, { signal });
+      there = await find(store, target, signal);
+    }
+    return there;
+  };
+  const there = await ended();
   if (there !== null && isCopyOf(source, there, transferId)) return 'present';
   const failed = isCopied(there) || !isOurs(there) ? null : there;
   if (there !== null && failed === null) return 'taken';
@@ -121,14 +126,15 @@ async function copyTo(
   try {
     const poller = await store.blobOnce(target).beginCopyFromURL(url, {
       abortSignal: signal,
-      intervalInMs: COPY_POLL_MS,
       ...(source.contentMD5 === undefined && mark),
       conditions: failed?.etag === undefined ? { ifNoneMatch: '*' } : { ifMatch: failed.etag },
       sourceConditions: { ifMatch: identity.version as string },
     });
-    const { copyStatus = 'success' } = await poller.pollUntilDone();
-    if (copyStatus === 'success') return 'new';
-    throw new FileError('connection_failed', 'commit', `${target}: the copy has ${copyStatus}`);
+    if (poller.getResult()?.copyStatus === 'success') return 'new';
+    const made = await ended();
+    if (made !== null && !isOurs(made)) return 'taken';
+    if (made !== null && isCopied(made)) return 'new';
+    throw new FileError('connection_failed', 'commit', `${target}: ${fateOf(made)}`);
   } catch (error) {
     if (!/^(BlobAlreadyExists|ConditionNotMet)$/.test(serverAnswer(error) ?? '')) throw error;
     if ((await find(store, target, signal)) === null) throw error;
@@ -139,6 +145,13 @@ async function copyTo(
 /** Returns false for a copy that is pending, failed or was aborted. Other blobs have no status. */
 function isCopied(blob: BlobGetPropertiesResponse | null): boolean {
   return (blob?.copyStatus ?? 'success') === 'success';
+}
+
+/** Says what became of a copy that has no content. */
+function fateOf(copy: BlobGetPropertiesResponse | null): string {
+  if (copy === null) return 'something else removed the copy before it was complete';
+  const { copyStatus, copyStatusDescription: why } = copy;
+  return `the copy was ${copyStatus === 'aborted' ? 'aborted' : 'not completed'}${why ? `: ${why}` : ''}`;
 }
 
 /** The query of a URL may be a SAS. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createAzureEndpoint } from '../../../../src/adapters/files/azure/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { options, upload } from '../contract.ts';
@@ -398,14 +398,16 @@ describe('a move that finds its copy', () => {
     },
   });
 
+  const moving = {
+    transferId: 'txr_1',
+    identity: { size: 7, version: '"1"' },
+    moveTo: 'done/',
+    signal: never,
+  };
+
   async function move(...answers: [Answer, ...Answer[]]) {
     const { endpoint, asked } = await answering(...answers);
-    const disposed = await endpoint.dispose('in/a.csv', {
-      transferId: 'txr_1',
-      identity: { size: 7, version: '"1"' },
-      moveTo: 'done/',
-      signal: never,
-    });
+    const disposed = await endpoint.dispose('in/a.csv', moving);
     const requests = asked.map(({ method, url = '' }) => `${method} ${url.split('?', 1)}`);
     return { disposed, requests, asked };
   }
@@ -419,6 +421,44 @@ describe('a move that finds its copy', () => {
       ...Array(3).fill('HEAD /container/done/a.csv'),
       'DELETE /container/in/a.csv',
     ]);
+  });
+
+  const started: Answer = { status: 202, headers: { 'x-ms-copy-status': 'pending' } };
+  const notYet: [Answer, ...Answer[]] = [source, missing, started, copyIn('pending')];
+
+  test('that it began waits for its end', async () => {
+    const { disposed, requests } = await move(...notYet, copyIn('success'), deleted);
+    expect(disposed).toEqual({ outcome: 'moved', name: 'a.csv' });
+    expect(requests.slice(2)).toEqual([
+      'PUT /container/done/a.csv',
+      ...Array(2).fill('HEAD /container/done/a.csv'),
+      'DELETE /container/in/a.csv',
+    ]);
+  });
+
+  test.each(['failed', 'aborted'])('that it began %s keeps the source', async (state) => {
+    const { endpoint, asked } = await answering(...notYet, copyIn(state));
+    await expect(endpoint.dispose('in/a.csv', moving)).rejects.toMatchObject({
+      code: 'connection_failed',
+      step: 'commit',
+    });
+    expect(asked.map(({ method }) => method)).not.toContain('DELETE');
+  });
+
+  test('that it began takes another name if another program has replaced it', async () => {
+    const done: Answer = { status: 202, headers: { 'x-ms-copy-status': 'success' } };
+    const other = copyIn('success', 'in/b.csv');
+    const { disposed } = await move(...notYet, other, missing, done, deleted);
+    expect(disposed).toEqual({ outcome: 'moved', name: 'a.txr_1.csv' });
+  });
+
+  test('that never ends does so for no longer than its caller waits', async () => {
+    const { endpoint, asked } = await answering(...notYet);
+    const control = new AbortController();
+    const waiting = endpoint.dispose('in/a.csv', { ...moving, signal: control.signal });
+    await vi.waitFor(() => expect(asked.length).toBeGreaterThan(3));
+    control.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'connection_failed', message: 'Aborted' });
   });
 
   test.each(['failed', 'aborted'])('%s replaces it', async (state) => {
