@@ -29,7 +29,7 @@ export function isSame(one: FileIdentity, other: FileIdentity): boolean {
 }
 
 /** Outlives a connection that breaks within a call. */
-interface DisposeProgress {
+export interface DisposeProgress {
   /** True once the source may have been changed. */
   begun: boolean;
 }
@@ -41,6 +41,16 @@ interface Connections<Connection> {
     step: 'commit',
     work: (connection: Connection) => Promise<Result>,
   ): Promise<Result>;
+}
+
+/**
+ * Returns the error as the caller of `dispose` may see it. An error of the step `connect` or
+ * `sign_in` says that the source is untouched. So it has another step if an earlier connection of
+ * the same call may have changed the source.
+ */
+export function afterProgress(error: FileError, { begun }: DisposeProgress): FileError {
+  if (!begun || (error.step !== 'connect' && error.step !== 'sign_in')) return error;
+  return new FileError('connection_failed', 'commit', error.message);
 }
 
 /** Does what `dispose` of the port says. Throws FileError. */
@@ -57,7 +67,7 @@ export async function disposeOn<Connection>(
       disposeByName(sourcesOn(connection), path, options, progress),
     );
   } catch (error) {
-    throw fileError(error, 'commit', path);
+    throw afterProgress(fileError(error, 'commit', path), progress);
   }
 }
 

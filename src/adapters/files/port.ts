@@ -314,7 +314,8 @@ export interface FileEndpoint {
   /**
    * Deletes a file, or moves it to another folder, if it is still the one that was copied.
    * Overwrites nothing. May be repeated after a crash. After a FileError, the file has its name,
-   * unless the connection broke: then the next call continues.
+   * unless the connection broke: then the next call continues. After an error of the step `connect`
+   * or `sign_in`, the file is untouched.
    */
   dispose(path: string, options: DisposeOptions): Promise<Disposed>;
   /**

@@ -58,13 +58,20 @@ export async function afterFailure(
     { transfer_id: transfer.facts.transfer_id, step, ...counts, code, reason: reasonOf(error) },
     'a step after a transfer failed',
   );
-  // A refusal leaves the source unchanged. After a network failure, the source may be changed.
-  const begun = claim.begun || (step === 'source' && isNetworkFailure(code));
+  const begun = claim.begun || (step === 'source' && mayHaveChanged(error));
   const failed = { ...claim, ...counts, begun, error: { code, message } };
   if (delayMs !== undefined) return { claim: failed, delayMs };
   if (step === 'marker' || (isOfServer(error) && !begun))
     return { event: givenUp(transfer, step, failed.error) };
   return keepSource(deps, transfer, file, failed, signal);
+}
+
+/**
+ * Returns whether a source may be changed after an error of `dispose`. A refusal leaves it as it is,
+ * and so does a server that Waybill could not connect or sign in to.
+ */
+export function mayHaveChanged(error: unknown): boolean {
+  return !(error instanceof FileError) || (isNetworkFailure(error.code) && !isOfServer(error));
 }
 
 /** Gives a source up that a try may have left under a hidden name. */

@@ -33,7 +33,13 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { untilAnswered } from '../until-answered.ts';
-import { type Again, afterFailure, type Settled, STEP_LIMIT_MS } from './failures.ts';
+import {
+  type Again,
+  afterFailure,
+  mayHaveChanged,
+  type Settled,
+  STEP_LIMIT_MS,
+} from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
 import { type Completed, fileOf, givenUp, isOfServer, settleSource, writeMarker } from './steps.ts';
 import {
@@ -192,7 +198,8 @@ async function takeStep(
     turn.answered(true);
     return { event };
   } catch (error) {
-    if (signal.aborted) return { claim: { ...claim, begun: step === 'source' }, delayMs: 0 };
+    const begun = claim.begun || (step === 'source' && mayHaveChanged(error));
+    if (signal.aborted) return { claim: { ...claim, begun }, delayMs: 0 };
     if (error instanceof FileError)
       turn.answered(!isOfServer(error) && !isNetworkFailure(error.code));
     return afterFailure(deps, transfer, step, file, claim, error, signal);

@@ -63,6 +63,8 @@ describe.skipIf(whyNot !== null)(
       const broken = proxy.cutWhen(down, 'down');
       await expect(endpoint.dispose(path, options)).rejects.toMatchObject({
         code: 'connection_failed',
+        // The first connection broke after the rename, the second one was refused.
+        step: 'commit',
       });
       await broken;
       expect(readdirSync(folder)).toEqual([held.slice(folder.length + 1)]);
@@ -78,6 +80,14 @@ describe.skipIf(whyNot !== null)(
       await sleep(2 * STALL_MS);
       release();
       expect(await disposing).toEqual({ outcome: 'deleted' });
+    });
+
+    test('is untouched if the server is down', async () => {
+      await endpoint.close();
+      endpoint = endpointOn({ ...server, port: proxy.port });
+      await proxy.refuse(true);
+      await expect(endpoint.dispose(path, options)).rejects.toMatchObject({ step: 'connect' });
+      await proxy.refuse(false);
     });
 
     test('gets its name back', async () => {

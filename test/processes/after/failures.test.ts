@@ -115,6 +115,16 @@ describeWithPostgres('a failed step after a transfer', () => {
     expect(restored).toBe(0);
   });
 
+  it('of a server that was down has changed no source, and asks nothing of it', async () => {
+    expect(await failWith(down)).toBe(60_000);
+    expect(claim.begun).toBe(false);
+    await failWith(stalled);
+    expect(claim.begun).toBe(true);
+    claim = { ...claim, begun: false, tries: 25 };
+    expect(await failWith(down)).toEqual(kept('connection_failed', down.message));
+    expect(restored).toBe(0);
+  });
+
   it('that wrote a marker asks nothing of the source', async () => {
     claim = { ...claim, refusals: DELAYS.length };
     expect(await failWith(refused, 'marker')).toMatchObject({ type: 'transfer.marker_failed' });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BlobGetPropertiesResponse } from '@azure/storage-blob';
 import { abortError } from '../abort.ts';
-import { isSame, namesIn, unclear } from '../dispose.ts';
+import { afterProgress, type DisposeProgress, isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import { describe } from './source.ts';
@@ -21,17 +21,23 @@ export async function dispose(
   name: string,
   options: DisposeOptions,
 ): Promise<Disposed> {
+  const progress = { begun: false };
   try {
-    return await disposeBlob(store, name, options);
+    return await disposeBlob(store, name, { ...options, progress });
   } catch (error) {
-    if (error instanceof FileError) throw error;
+    if (error instanceof FileError) throw afterProgress(error, progress);
     throw options.signal.aborted
       ? abortError(options.signal, 'commit')
-      : fileError(error, 'commit', name, 'source');
+      : afterProgress(fileError(error, 'commit', name, 'source'), progress);
   }
 }
 
-async function disposeBlob(store: Store, path: string, options: DisposeOptions): Promise<Disposed> {
+/** `progress` tells whether a request may have deleted the source. */
+interface Deletion extends DisposeOptions {
+  progress: DisposeProgress;
+}
+
+async function disposeBlob(store: Store, path: string, options: Deletion): Promise<Disposed> {
   const { identity, transferId, moveTo, signal } = options;
   const source = await find(store, path, signal);
   if (source === null) {
@@ -76,8 +82,9 @@ async function find(
 async function remove(
   store: Store,
   name: string,
-  { identity, signal }: DisposeOptions,
+  { identity, signal, progress }: Deletion,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
+  progress.begun = true;
   try {
     const conditions = { ifMatch: identity.version as string };
     await store.blob(name).delete({ abortSignal: signal, conditions });

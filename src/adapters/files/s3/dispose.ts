@@ -6,7 +6,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { abortError } from '../abort.ts';
-import { isSame, namesIn, unclear } from '../dispose.ts';
+import { afterProgress, type DisposeProgress, isSame, namesIn, unclear } from '../dispose.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
 import { fileError, isMissing, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
@@ -29,20 +29,22 @@ export async function dispose(
   key: string,
   options: DisposeOptions,
 ): Promise<Disposed> {
+  const progress = { begun: false };
   try {
-    return await disposeObject(store, key, options);
+    return await disposeObject(store, key, { ...options, progress });
   } catch (error) {
     throw options.signal.aborted
       ? abortError(options.signal, 'commit')
-      : fileError(error, 'commit', key, 'source');
+      : afterProgress(fileError(error, 'commit', key, 'source'), progress);
   }
 }
 
-async function disposeObject(
-  store: Store,
-  key: string,
-  options: DisposeOptions,
-): Promise<Disposed> {
+/** `progress` tells whether a request may have deleted the source. */
+interface Deletion extends DisposeOptions {
+  progress: DisposeProgress;
+}
+
+async function disposeObject(store: Store, key: string, options: Deletion): Promise<Disposed> {
   const { identity, transferId, moveTo, signal } = options;
   const head = await find(store, key, signal);
   if (head === null) {
@@ -86,9 +88,10 @@ async function find(store: Store, key: string, signal: AbortSignal): Promise<Obj
 async function remove(
   store: Store,
   key: string,
-  { identity, signal }: DisposeOptions,
+  { identity, signal, progress }: Deletion,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
   const condition = conditionOf(identity);
+  progress.begun = true;
   try {
     await deleteKey(store, key, signal, condition ? { IfMatch: condition } : {}).catch((error) => {
       if (condition === null || serverAnswer(error) !== 'NotImplemented') throw error;
