@@ -49,7 +49,7 @@ interface Connections<Connection> {
  * the same call may have changed the source.
  */
 export function afterProgress(error: FileError, { begun }: DisposeProgress): FileError {
-  if (!begun || (error.step !== 'connect' && error.step !== 'sign_in')) return error;
+  if (!begun || !error.ofServer) return error;
   return new FileError('connection_failed', 'commit', error.message);
 }
 

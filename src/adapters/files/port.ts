@@ -37,6 +37,14 @@ export class FileError extends Error {
     this.step = step;
     this.busy = busy;
   }
+
+  /**
+   * True if the connection or the sign-in failed, so the server as a whole is at fault. No request
+   * about a file was sent.
+   */
+  get ofServer(): boolean {
+    return this.step === 'connect' || this.step === 'sign_in';
+  }
 }
 
 /** The bandwidth that a file may use. */

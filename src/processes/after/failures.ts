@@ -14,7 +14,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { nextTry } from './retries.ts';
-import { type Completed, givenUp, isOfServer, restoreSource, type StepFile } from './steps.ts';
+import { type Completed, givenUp, restoreSource, type StepFile } from './steps.ts';
 import { beginSourceStep, type ClaimedSteps } from './table.ts';
 
 /** A server in front of an object store may take five minutes to rename a source. */
@@ -53,7 +53,7 @@ export async function afterFailure(
   if (!(error instanceof FileError)) throw error;
   const { code, message } = error;
   if (code === 'auth_failed') await holdSignIn(deps.sql, file.configured);
-  const { delayMs, ...counts } = nextTry(claim, isOfServer(error), deps.retryDelays);
+  const { delayMs, ...counts } = nextTry(claim, error.ofServer, deps.retryDelays);
   deps.logger.info(
     { transfer_id: transfer.facts.transfer_id, step, ...counts, code, reason: reasonOf(error) },
     'a step after a transfer failed',
@@ -61,7 +61,7 @@ export async function afterFailure(
   const begun = claim.begun || (step === 'source' && mayHaveChanged(error));
   const failed = { ...claim, ...counts, begun, error: { code, message } };
   if (delayMs !== undefined) return { claim: failed, delayMs };
-  if (step === 'marker' || (isOfServer(error) && !begun))
+  if (step === 'marker' || (error.ofServer && !begun))
     return { event: givenUp(transfer, step, failed.error) };
   return keepSource(deps, transfer, file, failed, signal);
 }
@@ -71,7 +71,7 @@ export async function afterFailure(
  * and so does a server that Waybill could not connect or sign in to.
  */
 export function mayHaveChanged(error: unknown): boolean {
-  return !(error instanceof FileError) || (isNetworkFailure(error.code) && !isOfServer(error));
+  return !(error instanceof FileError) || (isNetworkFailure(error.code) && !error.ofServer);
 }
 
 /** Gives a source up that a try may have left under a hidden name. */

@@ -65,11 +65,6 @@ export function subjectOf(transfer: Completed, step: AfterStep): string {
   return step === 'marker' && after ? (markerOf(destination, after) ?? destination) : source;
 }
 
-/** Returns true if the server as a whole is at fault. Someone has to repair it first. */
-export function isOfServer(error: unknown): boolean {
-  return error instanceof FileError && (error.step === 'connect' || error.step === 'sign_in');
-}
-
 /**
  * Writes the marker. An empty file that has its name counts as the marker: an earlier try may have
  * written it. Throws FileError. The part is then removed, or the error is of the server as a whole.
@@ -85,7 +80,8 @@ export async function writeMarker(
     try {
       await writeEmpty(endpoint, path, { transferId, overwrite: configured.overwrite, signal });
     } catch (error) {
-      if (!isOfServer(error)) await removePart(endpoint, path, transferId, signal);
+      const mayHavePart = !(error instanceof FileError && error.ofServer);
+      if (mayHavePart) await removePart(endpoint, path, transferId, signal);
       const exists = error instanceof FileError && error.code === 'destination_exists';
       if (!exists || !(await isEmpty(endpoint, path, signal).catch(() => false))) throw error;
     }
@@ -122,7 +118,7 @@ async function removePart(
   await endpoint
     .removeLeftovers(path, { transferId, resume: null, signal })
     .catch((error: unknown) => {
-      if (isOfServer(error)) throw error;
+      if (error instanceof FileError && error.ofServer) throw error;
       if (error instanceof FileError && isNetworkFailure(error.code))
         throw new FileError(error.code, 'connect', error.message, { cause: error });
     });
@@ -202,7 +198,7 @@ export async function restoreSource(
     return restored ? null : { refused: false, message: 'No file has the name of the source' };
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    const refused = !isOfServer(error) && !isNetworkFailure(error.code);
+    const refused = !error.ofServer && !isNetworkFailure(error.code);
     return { refused, message: `${where}: ${error.message}` };
   }
 }

@@ -41,7 +41,7 @@ import {
   STEP_LIMIT_MS,
 } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import { type Completed, fileOf, givenUp, isOfServer, settleSource, writeMarker } from './steps.ts';
+import { type Completed, fileOf, givenUp, settleSource, writeMarker } from './steps.ts';
 import {
   AFTER_CHANNEL,
   beginSourceStep,
@@ -200,8 +200,7 @@ async function takeStep(
   } catch (error) {
     const begun = claim.begun || (step === 'source' && mayHaveChanged(error));
     if (signal.aborted) return { claim: { ...claim, begun }, delayMs: 0 };
-    if (error instanceof FileError)
-      turn.answered(!isOfServer(error) && !isNetworkFailure(error.code));
+    if (error instanceof FileError) turn.answered(!error.ofServer && !isNetworkFailure(error.code));
     return afterFailure(deps, transfer, step, file, claim, error, signal);
   }
 }

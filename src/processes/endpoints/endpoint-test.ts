@@ -139,8 +139,7 @@ async function signInAndList(endpoint: FileEndpoint, base: string, step: Step): 
     'sign_in',
     (signal) =>
       endpoint.list(base, signal).catch((error: unknown): FileEntry[] => {
-        if (!(error instanceof FileError) || error.step === 'sign_in' || error.step === 'connect')
-          throw error;
+        if (!(error instanceof FileError) || error.ofServer) throw error;
         failure = error;
         return [];
       }),

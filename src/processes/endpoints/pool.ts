@@ -239,15 +239,11 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
 }
 
 /** Returns true if the server has answered a request about a file. */
-function isRefusal({ code, step }: FileError): boolean {
-  return step !== 'connect' && step !== 'sign_in' && !isNetworkFailure(code);
+function isRefusal({ code, ofServer }: FileError): boolean {
+  return !ofServer && !isNetworkFailure(code);
 }
 
 /** Returns true if the server did not answer the connection or the sign-in. */
 function isUnanswered(error: unknown): error is FileError {
-  return (
-    error instanceof FileError &&
-    (error.step === 'connect' || error.step === 'sign_in') &&
-    isNetworkFailure(error.code)
-  );
+  return error instanceof FileError && error.ofServer && isNetworkFailure(error.code);
 }
