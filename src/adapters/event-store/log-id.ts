@@ -17,7 +17,7 @@ const STREAM = 'log';
  * Throws the errors of the store, EventStoreSettingsError if the tables follow the other engine,
  * LogChanged if the first event was removed or changed, and `not_found` if there is no log and
  * `begins` is false. It has written nothing then. `beforeBegin` gets the id of a new log before the
- * event is written, in vain if another process writes its own first.
+ * event is written. If another process writes its event first, no log has that id.
  */
 export async function openLog(
   store: EventStore,

@@ -31,7 +31,7 @@ function isCertificate(pem: string): boolean {
   }
 }
 
-/** Says what is wrong with a host that has signs of a URL, or where it has a blank. */
+/** Says why a host is not valid: it looks like a URL, or it has a blank, and where. */
 function objectionToHost(value: string): string {
   const blank = value.search(/\s/);
   // A URL may hold a password, which the message would repeat.

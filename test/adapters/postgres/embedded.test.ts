@@ -456,11 +456,11 @@ describe.skipIf(!isRoot)('embedded Postgres of root (skipped for other users)', 
     expect(owner()).toBe(NOBODY);
     // The files keep their owner even if user namespaces are allowed later.
     await user.end();
-    const created = ['log', 'server.lock'].map((name) => join(dataDir, 'postgres', name));
-    for (const file of created) rmSync(file);
+    const files = ['log', 'server.lock'].map((name) => join(dataDir, 'postgres', name));
+    for (const file of files) rmSync(file);
     const { url } = await start();
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
-    expect(created.map((file) => statSync(file).uid)).toEqual([NOBODY, NOBODY]);
+    expect(files.map((file) => statSync(file).uid)).toEqual([NOBODY, NOBODY]);
   });
 
   it('runs as the user nobody below a folder that only root can read', LONG, async (ctx) => {

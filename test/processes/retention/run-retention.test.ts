@@ -428,7 +428,7 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     expect(retentionRecords((await store.read(RETENTION)).slice(-1))).toEqual([]);
   });
 
-  it('stops when it is told to, and the next run does the rest', async () => {
+  it('stops when its signal aborts, and the next run does the rest', async () => {
     const { store } = installation;
     const transfers = await submitEnded(['a', 'b', 'c']);
     const reason = new Error('stopped');

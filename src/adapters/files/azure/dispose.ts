@@ -158,7 +158,8 @@ function isCopied(blob: BlobGetPropertiesResponse | null): boolean {
 function fateOf(copy: BlobGetPropertiesResponse | null): string {
   if (copy === null) return 'something else removed the copy before it was complete';
   const { copyStatus, copyStatusDescription: why } = copy;
-  return `the copy was ${copyStatus === 'aborted' ? 'aborted' : 'not completed'}${why ? `: ${why}` : ''}`;
+  const fate = copyStatus === 'aborted' ? 'the copy was aborted' : 'the copy was not completed';
+  return why ? `${fate}: ${why}` : fate;
 }
 
 /** The query of a URL may be a SAS. */
