@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { MIGRATIONS } from '../../../src/adapters/postgres/migrate.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
@@ -290,6 +290,49 @@ describeWithPostgres('deliveries', () => {
       await releaseClaims(sql, claims);
     }
     expect(first.size).toBeGreaterThan(1);
+  });
+
+  describe('of two webhooks', () => {
+    let few: string;
+    let many: string;
+    beforeEach(async () => {
+      [few, many] = [await add(), await add()];
+      for (let i = 0; i < 4; i++)
+        for (const webhookId of [few, many])
+          await ping(installation.sql, { webhookId, accountId: 'acc_default' });
+    });
+
+    async function add(): Promise<string> {
+      const webhookId = await addWebhook(installation, URL, ['transfer.completed']);
+      await runOutbox(installation);
+      return webhookId;
+    }
+
+    /** Claims with these free places, while the process holds claims. Returns their webhooks. */
+    async function claimed(healthy: number, held: { few: number; many: number }) {
+      const webhooks = new Map([
+        [few, { free: 8, held: held.few, healthy: true }],
+        [many, { free: 8, held: held.many, healthy: true }],
+      ]);
+      const capacity = { healthy, unproven: 0, each: 8, webhooks };
+      const { claims } = await claimDeliveries(installation.sql, capacity);
+      return claims.map(({ webhook_id }) => (webhook_id === few ? 'few' : 'many')).toSorted();
+    }
+
+    it('are claimed of the one with fewer claims first if the places are too few', async () => {
+      expect(await claimed(4, { few: 1, many: 3 })).toEqual(['few', 'few', 'few', 'many']);
+    });
+
+    it('leave no place unused beside one that holds more claims than its share', async () => {
+      expect(await claimed(8, { few: 0, many: 100 })).toHaveLength(8);
+    });
+
+    it('leave the whole share to the other if all of one are claimed', async () => {
+      await installation.sql`
+        update work.pending_deliveries set lease_until = now() + interval '1 minute'
+         where webhook_id = ${many}`;
+      expect(await claimed(4, { few: 0, many: 4 })).toEqual(['few', 'few', 'few', 'few']);
+    });
   });
 
   it('without an attempt are due also if the clock has stepped back', async () => {

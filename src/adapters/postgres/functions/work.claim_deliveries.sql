@@ -1,20 +1,20 @@
--- version: 3
--- Claims due deliveries within the capacity, for a lease. `known` names the webhooks that the
--- caller has a capacity for: free places, and 1 if the webhook is healthy. Any other webhook has
--- `each` places and is unproven. `healthy` and `unproven` are the places of all such webhooks together.
+-- version: 4
+-- Claims due deliveries within the capacity, for a lease. `known` has the webhooks that the caller
+-- has a capacity for, as `{"free": 4, "held": 2, "healthy": true}`: free places, and claims that it
+-- holds. Any other webhook has `each` places, no claim, and is unproven. `healthy` and `unproven` are
+-- the free places of all such webhooks together.
 --
--- Each webhook's oldest delivery goes first. If the places are too few for all, the first delivery
--- of each webhook goes before the second of any. Webhooks with the same turn are in a random order:
--- in a fixed one, those that hang could take all places before the same others each time. A
--- delivery waits until the first attempt of each older event of the same transfer and webhook has
--- ended.
+-- Each webhook's oldest delivery goes first. If the places are too few for all, the webhook with the
+-- fewest claims goes first: those that it holds count, so a slow webhook gathers no more than others.
+-- Webhooks with the same turn are in a random order: in a fixed one, those that hang could take all
+-- places before the same others each time. A delivery waits until the first attempt of each older
+-- event of the same transfer and webhook has ended.
 --
 -- The settings keep a plan that was made while nothing was pending: without them, it would read the
 -- whole table when a million deliveries are.
 create or replace function work.claim_deliveries(
   claim text, lease interval, clock timestamptz,
-  healthy integer, unproven integer, each integer,
-  known text[], known_free integer[], known_healthy integer[]
+  healthy integer, unproven integer, each integer, known jsonb
 ) returns table (
   id text, claim_id text, webhook_id text, event_id text, body text, tries integer,
   claimed_at timestamptz, url text, secret_record text, previous_secret_record text,
@@ -41,27 +41,45 @@ begin
          where p.webhook_id > w.webhook_id
          order by p.webhook_id, p.due_at limit 1) next
     ),
+    offered as (
+      select waiting.webhook_id, due_at,
+             coalesce((k ->> 'free')::integer, each) as free,
+             coalesce((k ->> 'held')::integer, 0) as held,
+             coalesce((k ->> 'healthy')::boolean, false) as proven
+        -- a join without hash or merge would compare each webhook with each
+        from waiting cross join lateral (select known -> webhook_id as k) of_caller
+       where due_at <= at
+    ),
+    claimable as (
+      -- one whose due deliveries are all claimed takes no share from the others
+      select c.webhook_id, first.due_at, free, held, proven,
+             case when proven then healthy else unproven end as total
+        from offered c join work.outbox_webhooks w using (webhook_id)
+       cross join lateral (
+         select p.due_at from work.pending_deliveries p
+          -- the index still holds sent rows: only the CTE waiting scans past them
+          where p.webhook_id = c.webhook_id
+            and p.due_at between c.due_at and at
+            and (p.lease_until is null or p.lease_until < at)
+          order by p.due_at, p.event_id limit 1) first
+       where w.live and free > 0 and case when proven then healthy else unproven end > 0
+    ),
     capacity as (
-      -- at most its share of the total: the rows that are read are locked
-      select w.webhook_id, waiting.due_at, t.*,
-             least(
-               coalesce(k.free, each),
-               ceil(t.total::float8 / count(*) over (partition by t.kind))
-             )::integer as places
-        from waiting join work.outbox_webhooks w using (webhook_id)
-        left join unnest(known, known_free, known_healthy) as k(webhook_id, free, kind)
-          using (webhook_id)
-        join (values (1, healthy), (0, unproven)) as t(kind, total)
-          on t.kind = coalesce(k.kind, 0)
-       where w.live and waiting.due_at <= at and coalesce(k.free, each) > 0 and t.total > 0
+      -- at most what an equal share of all places leaves: the rows that are read are locked
+      select c.*,
+             least(free, greatest(
+               ceil(total::float8 / count(*) over (partition by proven)),
+               ceil((total + sum(held) over (partition by proven))::float8
+                    / count(*) over (partition by proven)) - held
+             ))::integer as places
+        from claimable c
     ),
     found as materialized (
-      select p.ctid, capacity.kind, capacity.total,
-             row_number() over (
+      select p.ctid, capacity.proven, capacity.total,
+             capacity.held + row_number() over (
                partition by capacity.webhook_id order by p.due_at, p.event_id) as turn
         from capacity cross join lateral (
           select ctid, due_at, event_id from work.pending_deliveries p
-           -- the index still holds sent rows: only the CTE waiting scans past them
            where p.webhook_id = capacity.webhook_id
              and p.due_at between capacity.due_at and at
              and (p.lease_until is null or p.lease_until < at)
@@ -74,7 +92,7 @@ begin
            order by p.due_at, p.event_id limit capacity.places for update skip locked) p
     ),
     due as (
-      select ctid, total, row_number() over (partition by kind order by turn, random()) as place
+      select ctid, total, row_number() over (partition by proven order by turn, random()) as place
         from found
     ),
     taken as (

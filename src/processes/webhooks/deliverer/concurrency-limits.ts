@@ -1,4 +1,4 @@
-import type { Capacity } from '../delivery-table/claim.ts';
+import type { Capacity, WebhookCapacity } from '../delivery-table/claim.ts';
 
 /** Concurrency limit of a webhook: at first, at most and at least. */
 const INITIAL_LIMIT = 8;
@@ -153,12 +153,13 @@ export function createConcurrencyLimits<Work>({
     capacity() {
       forgetIdle();
       const left = { healthy: HEALTHY_CLAIMS, unproven: UNPROVEN_CLAIMS };
-      const webhooks = new Map<string, { free: number; healthy: boolean }>();
+      const webhooks = new Map<string, WebhookCapacity>();
       for (const [webhookId, webhook] of limits) {
         const { failing, underWay, waiting } = webhook;
         const healthy = failing < DOWN && !isSilent(webhook, SILENT_MS);
-        left[healthy ? 'healthy' : 'unproven'] -= underWay + waiting.length;
-        webhooks.set(webhookId, { free: freePlaces(webhook), healthy });
+        const held = underWay + waiting.length;
+        left[healthy ? 'healthy' : 'unproven'] -= held;
+        webhooks.set(webhookId, { free: freePlaces(webhook), held, healthy });
       }
       return {
         healthy: Math.max(0, left.healthy),

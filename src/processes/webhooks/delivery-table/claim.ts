@@ -28,7 +28,15 @@ export interface Capacity {
   unproven: number;
   /** For one webhook that is not in `webhooks`. It is unproven. */
   each: number;
-  webhooks: ReadonlyMap<string, { free: number; healthy: boolean }>;
+  webhooks: ReadonlyMap<string, WebhookCapacity>;
+}
+
+export interface WebhookCapacity {
+  /** How many more claims it may have. */
+  free: number;
+  /** Claims that this process holds. */
+  held: number;
+  healthy: boolean;
 }
 
 /** Replaces Postgres's clock in tests. */
@@ -60,12 +68,11 @@ export async function claimDeliveries(
   { healthy, unproven, each, webhooks }: Capacity,
   clock?: Clock,
 ): Promise<{ claims: Claim[]; now: string }> {
-  const known = [...webhooks.values()];
+  const known = JSON.stringify(Object.fromEntries(webhooks));
   const rows = await sql<(Claim & { claimed_at: string })[]>`
     select * from work.claim_deliveries(
       ${newId('clm')}, ${LEASE}::interval, ${clock?.() ?? null}, ${healthy}, ${unproven}, ${each},
-      ${[...webhooks.keys()]}::text[], ${known.map(({ free }) => free)}::integer[],
-      ${known.map((webhook) => Number(webhook.healthy))}::integer[])`;
+      ${known}::text::jsonb)`;
   return {
     claims: rows.toSorted((a, b) => (a.event_id < b.event_id ? -1 : 1)),
     now: rows[0]?.claimed_at ?? '',
