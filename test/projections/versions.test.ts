@@ -214,6 +214,7 @@ function history(): StoredEvent[] {
   transfer('transfer-txr_5', { retry_of: 'txr_2' });
   append(transfer('transfer-txr_6', { batch_id: 'bat_1' }), admitted, start, completed);
   append(transfer('transfer-txr_7', { batch_id: 'bat_1' }), admitted, start);
+  append(transfer('transfer-txr_11', { source_endpoint_id: 'end_old' }), admitted, start);
   const { versioned, marked, unmarked, deleted, moved, kept } = AFTER_EVENTS;
   const marker = { destination_marker: '.done' };
   const moving = { move_to: 'processed/' };

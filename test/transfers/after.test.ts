@@ -316,7 +316,26 @@ describeWithPostgres('after a transfer', () => {
     expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
   });
 
-  test('no step is taken at another endpoint than that of the transfer', async () => {
+  test('the steps are taken at the endpoints of the copy, also if they came after the order', async () => {
+    await at('s3-strict').put('replaced/a.csv', CONTENT);
+    const request = { ...at('s3-strict').request, name: 's3-later' };
+    const first = await configureEndpoint(installation, request);
+    const { position } = await pauseEndpoint(installation.commands, first, CAUSE);
+    await installation.commands.waitFor('catalog', position);
+    const id = await submit(
+      installation,
+      uriOf('s3-strict', 'replaced/a.csv').replace('//s3-strict/', '//s3-later/'),
+      uriOf('s3-strict', 'copies/replaced').replace('//s3-strict/', '//s3-later/'),
+      { after: { source: 'delete', destination_marker: '.done' } },
+    );
+    await removeEndpoint(installation.commands, first, CAUSE);
+    await configure(request);
+    expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
+    expect(await contentAt('s3-strict', 'replaced/a.csv')).toBeNull();
+    expect(await contentAt('s3-strict', 'copies/replaced.done')).toBe('');
+  });
+
+  test('no step is taken at another endpoint than that of the copy', async () => {
     await at('s3-strict').put('elsewhere/a.csv', CONTENT);
     const request = { ...at('s3-strict').request, name: 's3-replaced' };
     const replaced = await configureEndpoint(installation, request);

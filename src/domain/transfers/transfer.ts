@@ -140,7 +140,10 @@ export type TransferEvent =
   | Event<'transfer.priority_changed', { priority: Priority; changed_at: string }>
   | AfterEvent;
 
-/** The facts that a transfer has in every state. */
+/**
+ * The facts that a transfer has in every state. The endpoints are those of the last attempt that
+ * found one, and until then those of the creation.
+ */
 export interface TransferFacts extends TransferCreated, AttemptFigures, Partial<Continued> {
   retry_count: number;
   /** Consecutive lost movers, none of which came further than the one before. */
@@ -224,11 +227,15 @@ export function evolveTransfer(state: TransferState, event: Event): TransferStat
     case 'transfer.queued':
       return queued(facts, event.data);
     case 'transfer.in_progress': {
-      const { claim_id, started_at } = event.data;
+      const { claim_id, started_at, source_endpoint, destination_endpoint } = event.data;
+      const endpoints = {
+        source_endpoint_id: source_endpoint?.id ?? facts.source_endpoint_id,
+        destination_endpoint_id: destination_endpoint?.id ?? facts.destination_endpoint_id,
+      };
       const first_started_at = facts.first_started_at ?? started_at;
       return {
         status: 'in_progress',
-        facts: { ...facts, first_started_at, error: null },
+        facts: { ...facts, ...endpoints, first_started_at, error: null },
         claim_id,
         started_at,
       };

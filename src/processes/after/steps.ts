@@ -40,10 +40,10 @@ const CHANGED = 'The source is not the file that was copied';
 const CHANGED_SINCE = `${CHANGED}. An earlier try, which was interrupted, may have taken that one`;
 
 /**
- * Returns the file of the next step. Null if the endpoint that the transfer recorded for it matches
- * it no longer, or if the account may not use that endpoint: another one may be another server, on
- * which the step would hit a file that has nothing to do with the transfer. An endpoint that was
- * not recorded is not compared.
+ * Returns the file of the next step. Null if the endpoint of the copy matches it no longer, or if
+ * the account may not use that endpoint: another one may be another server, on which the step would
+ * hit a file that has nothing to do with the transfer. An endpoint that was not recorded is not
+ * compared.
  */
 export function fileOf(
   transfer: Completed,

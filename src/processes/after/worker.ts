@@ -172,8 +172,7 @@ async function takeStep(
   const { source_version: version = null } = transfer;
   const file = fileOf(transfer, step, endpoints);
   if (file === null) {
-    const message =
-      'The endpoint of the transfer matches it no longer, or the account may not use it';
+    const message = 'The endpoint of the copy matches it no longer, or the account may not use it';
     return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
   }
   const { endpoint_id, paused } = file.configured;

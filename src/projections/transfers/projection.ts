@@ -29,7 +29,7 @@ import { type RowChanges, saveChanges, writes } from './save.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 10,
+  version: 11,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
   // A statement for each event is a fifth of the work of a service with one client.
