@@ -1,4 +1,4 @@
-import { closeSync, fchownSync, fstatSync, openSync, statSync } from 'node:fs';
+import { closeSync, constants, fchownSync, fstatSync, openSync, statSync } from 'node:fs';
 import { link, open, realpath, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
@@ -49,6 +49,18 @@ export function createForOwner(file: string, mode: number): void {
   }
 }
 
+/** Gives a new folder of root to the owner of its parent. Does nothing for other users. */
+export function giveToParentOwner(folder: string): void {
+  if (!isRoot()) return;
+  // That owner may have put a link in its place.
+  const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    giveTo(fd, statSync(dirname(folder)));
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /**
  * Writes a text where a person wants it: to a file, which it replaces as `replaceFile` does, or to
  * a device or pipe, such as `/dev/stdout`. The link to a file stays.
@@ -67,13 +79,22 @@ export async function writeOutput(path: string, text: string): Promise<void> {
 }
 
 /**
- * Writes a new file, readable by its owner only. It has its name when all of it is on disk. Leaves
- * nothing behind if it fails. Throws Error if there is a file of that name.
+ * Writes a new file, readable by its owner only. Root gives it to the owner of the folder. It has
+ * its name when all of it is on disk. Leaves nothing behind if it fails. Throws Error if there is a
+ * file of that name.
  */
 export async function writeNewFile(file: string, pieces: AsyncIterable<string>): Promise<void> {
   const temporary = `${file}.new`;
   try {
-    await writeFile(temporary, pieces, { mode: 0o600, flush: true });
+    await rm(temporary, { force: true });
+    const handle = await open(temporary, 'wx', 0o600);
+    try {
+      if (isRoot()) giveTo(handle.fd, await stat(dirname(file)));
+      await handle.writeFile(pieces);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
     // A link never replaces a file.
     await link(temporary, file);
   } finally {

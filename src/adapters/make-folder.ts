@@ -1,9 +1,11 @@
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { giveToParentOwner } from './durable-file.ts';
 
 /**
- * Creates a folder and its parents, for this user only. Node's own way never ends where the system
- * creates no folder and says that the parent is missing, as in `/proc`.
+ * Creates a folder and its parents, for this user only. Root gives each to the owner of its parent:
+ * the service may run as that user. Node's own way never ends where the system creates no folder
+ * and says that the parent is missing, as in `/proc`.
  */
 export async function makeFolder(path: string): Promise<void> {
   try {
@@ -22,7 +24,9 @@ async function makeOne(path: string): Promise<void> {
     // `/` may be a read-only file system.
     const exists = await stat(path).catch(() => null);
     if (!exists?.isDirectory()) throw error;
+    return;
   }
+  giveToParentOwner(path);
 }
 
 function codeOf(error: unknown): string | undefined {

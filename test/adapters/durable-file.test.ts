@@ -11,6 +11,7 @@ import {
   writeOutput,
 } from '../../src/adapters/durable-file.ts';
 import { tryFileLock } from '../../src/adapters/file-lock.ts';
+import { makeFolder } from '../../src/adapters/make-folder.ts';
 import { loadMasterKeys } from '../../src/adapters/master-key.ts';
 import { canHaveMountNamespace } from '../support/programs/mount-namespace.ts';
 
@@ -93,6 +94,25 @@ describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)
     for (const name of await readdir(dataDir))
       expect((await ownerOf(join(dataDir, name))).slice(0, 2), name).toEqual([SERVICE, SERVICE]);
     expect(await readdir(dataDir)).toEqual(['master.key', 'master.key.lock', 'users.lock']);
+  });
+
+  test('may be a new one, as an export', async () => {
+    const file = join(await folderOfService(), 'a');
+    async function* pieces() {
+      yield 'one';
+    }
+    await writeNewFile(file, pieces());
+    expect(await ownerOf(file)).toEqual([SERVICE, SERVICE, 0o600]);
+  });
+
+  test('has its folders from the owner of the parent, but none that existed', async () => {
+    const parent = await folderOfService();
+    await makeFolder(join(parent, 'a', 'b'));
+    for (const folder of ['a', 'a/b'])
+      expect(await ownerOf(join(parent, folder))).toEqual([SERVICE, SERVICE, 0o700]);
+    await chown(join(parent, 'a', 'b'), OTHER, OTHER);
+    await makeFolder(join(parent, 'a', 'b'));
+    expect(await ownerOf(join(parent, 'a', 'b'))).toEqual([OTHER, OTHER, 0o700]);
   });
 });
 
