@@ -25,7 +25,8 @@ interface Installed {
 /**
  * Installs each function whose version is higher than the installed one. Throws MigrationError when
  * a newer version of the service installed one, when a text changed and its version did not, or
- * when Postgres rejects it.
+ * when Postgres rejects it. A version that no longer needs a function drops it, and its row, in a
+ * migration.
  */
 export async function installFunctions(
   sql: Sql,
@@ -45,8 +46,11 @@ export async function installFunctions(
       ({ name: string } & Installed)[]
     >`select name, version, sha256 from work.sql_functions`;
     const installed = new Map(rows.map(({ name, ...row }) => [name, row]));
+    const known = new Set(functions.map(nameOf));
+    const unknown = rows.find(({ name }) => !known.has(name));
+    if (unknown !== undefined) throw ofNewerVersion(`the SQL function ${unknown.name}`);
     for (const fn of functions) {
-      if (isDue(fn, installed.get(`${fn.schema}.${fn.name}`))) await install(tx, fn);
+      if (isDue(fn, installed.get(nameOf(fn)))) await install(tx, fn);
     }
   });
 }
@@ -55,24 +59,28 @@ function isDue(fn: SqlFunction, installed: Installed | undefined): boolean {
   if (installed === undefined || installed.version < fn.version) return true;
   if (installed.version === fn.version && installed.sha256 !== fn.sha256) {
     throw new MigrationError(
-      `The SQL function ${fn.schema}.${fn.name} was changed and its version was not. ` +
+      `The SQL function ${nameOf(fn)} was changed and its version was not. ` +
         'Raise the version in its first line.',
     );
   }
-  if (installed.version > fn.version) {
-    throw new MigrationError(
-      'The database was migrated by a newer version of Waybill (version ' +
-        `${installed.version} of the SQL function ${fn.schema}.${fn.name} is not known here). ` +
-        'Start that version or a later one.',
-    );
-  }
+  if (installed.version > fn.version)
+    throw ofNewerVersion(`version ${installed.version} of the SQL function ${nameOf(fn)}`);
   return false;
 }
 
-async function install(
-  tx: Transaction,
-  { schema, name, version, text, sha256 }: SqlFunction,
-): Promise<void> {
+function nameOf({ schema, name }: SqlFunction): string {
+  return `${schema}.${name}`;
+}
+
+function ofNewerVersion(unknown: string): MigrationError {
+  return new MigrationError(
+    `The database was migrated by a newer version of Waybill (${unknown} is not known here). ` +
+      'Start that version or a later one.',
+  );
+}
+
+async function install(tx: Transaction, fn: SqlFunction): Promise<void> {
+  const { schema, name, version, text, sha256 } = fn;
   // `create or replace` cannot change what a function returns. Triggers depend on theirs, and
   // always return the same type.
   const outdated = await tx<{ signature: string }[]>`
@@ -83,14 +91,13 @@ async function install(
     for (const { signature } of outdated) await tx.unsafe(`drop function ${signature}`);
     await tx.unsafe(text);
   } catch (error) {
-    throw new MigrationError(
-      `The SQL function ${schema}.${name} fails: ${(error as Error).message}`,
-      { cause: error },
-    );
+    throw new MigrationError(`The SQL function ${nameOf(fn)} fails: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
   await tx`
     insert into work.sql_functions (name, version, sha256)
-    values (${`${schema}.${name}`}, ${version}, ${sha256})
+    values (${nameOf(fn)}, ${version}, ${sha256})
     on conflict (name) do update
        set version = excluded.version, sha256 = excluded.sha256, installed_at = now()`;
 }

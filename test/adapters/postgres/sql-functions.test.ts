@@ -27,6 +27,8 @@ describeWithPostgres('SQL functions', () => {
   let folder: string;
   beforeEach(async () => {
     database = await createTestDatabase();
+    // Those of the folder are all that the service has in these tests.
+    await database.sql`truncate work.sql_functions`;
     folder = await mkdtemp(join(tmpdir(), 'waybill-functions-'));
   });
   afterEach(async () => {
@@ -70,6 +72,17 @@ describeWithPostgres('SQL functions', () => {
         'work.answer is not known here). Start that version or a later one.',
     );
     expect(await answer()).toBe(3);
+  });
+
+  it('that only a newer version has reject an older one', async () => {
+    await file(fn(1, 'integer', '1'));
+    await run();
+    await database.sql`
+      insert into work.sql_functions (name, version, sha256) values ('work.question', 1, '')`;
+    await expect(run()).rejects.toThrow(
+      'The database was migrated by a newer version of Waybill (the SQL function work.question ' +
+        'is not known here). Start that version or a later one.',
+    );
   });
 
   it('are named if they fail or have no version', async () => {
