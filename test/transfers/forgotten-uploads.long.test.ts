@@ -81,7 +81,10 @@ describeWithPostgres('an upload whose id its mover does not learn', () => {
       await endpoints.close();
     });
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + LATER_MS);
-    await cleanUp({ ...installation, endpoints, silent: new Map() }, AbortSignal.timeout(30_000));
+    await cleanUp(
+      { ...installation, endpoints, silent: new Map(), long: new Map() },
+      AbortSignal.timeout(30_000),
+    );
     vi.restoreAllMocks();
     await untilCleanedUp(installation, id);
   }

@@ -7,7 +7,7 @@ import { timeOf } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
-import { loadCatalog } from '../endpoints/catalog.ts';
+import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import type { ResumeRecord } from './move/move-state.ts';
@@ -29,14 +29,18 @@ export interface CleanupDeps {
   endpoints: EndpointPool;
   /** Servers that did not answer, and until when they are avoided, by `performance.now`. */
   silent: Map<string, number>;
+  /** Clean-ups that others do not wait for any longer, each with its server. */
+  long: Map<Promise<void>, string>;
+  /** How long others wait for a clean-up. As long as the first try may take, by default. */
+  othersWaitMs?: number;
 }
 
 /** Cleans up until the signal aborts. Runs beside the attempts of a mover and never delays them. */
 export async function runCleanUps(
-  deps: Omit<CleanupDeps, 'silent'>,
+  deps: Omit<CleanupDeps, 'silent' | 'long'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const cleanupDeps = { ...deps, silent: new Map<string, number>() };
+  const cleanupDeps: CleanupDeps = { ...deps, silent: new Map(), long: new Map() };
   while (!signal.aborted) {
     const due = await cleanUp(cleanupDeps, signal).catch((error: unknown) => {
       deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
@@ -44,57 +48,88 @@ export async function runCleanUps(
     });
     if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
   }
+  await Promise.all(cleanupDeps.long.keys());
 }
 
 /**
  * Removes the leftovers of ended transfers at their destinations, four at a time. Skips a transfer
  * that has a job: it is open and its parts are in use. Retries after 1, 2, 4, ... minutes, later
  * once a day, 25 times in all. Later tries may take longer. If sign-in to the endpoint is on hold,
- * the try counts but does not happen. A server that does not answer holds up no other. Returns how
- * many clean-ups were due.
+ * the try counts but does not happen. A server that does not answer holds up no other. One that
+ * takes long holds up others for a minute. Its clean-ups then go on, and no other of that server is
+ * taken meanwhile. Returns how many clean-ups were due.
  */
-export async function cleanUp(
-  { sql, logger, endpoints, silent }: CleanupDeps,
-  signal: AbortSignal,
-): Promise<number> {
-  const due = await takeDue(sql, silent);
+export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<number> {
+  const { sql, logger } = deps;
+  const due = await takeDue(deps);
   if (due.length === 0) return 0;
   const catalog = await loadCatalog(sql);
   await Promise.all(
-    due.map(async ({ transfer_id, account_id, destination, resume_record, completed, tries }) => {
-      const match = matchEndpoint(
-        parseTransferUri(destination, 'destination'),
-        catalog.endpoints,
-        account_id,
+    due.map((cleanup) => {
+      const { transfer_id, destination } = cleanup;
+      const work = cleanUpOne(deps, cleanup, catalog, signal).catch((error: unknown) =>
+        logger.error(
+          { err: error, transfer_id },
+          'the outcome of a clean-up could not be recorded; it is tried again',
+        ),
       );
-      try {
-        if (match) {
-          if (catalog.held.has(match.endpoint.endpoint_id)) return;
-          await withEndpoint(endpoints, match.endpoint, (endpoint) =>
-            endpoint.removeLeftovers(match.path, {
-              transferId: transfer_id,
-              resume: (resume_record as ResumeRecord | null)?.destination ?? null,
-              since: new Date(timeOf(transfer_id)),
-              completed,
-              signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
-            }),
-          );
-        }
-        await endCleanup(sql, { transfer_id, tries });
-      } catch (error) {
-        if (match && error instanceof FileError && error.code === 'auth_failed')
-          await holdSignIn(sql, match.endpoint);
-        if (error instanceof FileError && isNetworkFailure(error.code))
-          silent.set(serverOf(destination), performance.now() + AVOIDED_MS);
-        logger.warn(
-          { ...causeForLog(error), transfer_id, tries },
-          'could not remove the leftovers of a transfer at its destination',
-        );
-        if (tries >= MAX_TRIES) await giveUpCleanup(sql, transfer_id);
-      }
+      return unlessLong(deps, work, serverOf(destination));
     }),
   );
   return due.length;
+}
+
+/** Removes what one transfer left. Rejects only if Postgres does not answer. */
+async function cleanUpOne(
+  { sql, logger, endpoints, silent }: CleanupDeps,
+  { transfer_id, account_id, destination, resume_record, completed, tries }: Cleanup,
+  catalog: Catalog,
+  signal: AbortSignal,
+): Promise<void> {
+  const match = matchEndpoint(
+    parseTransferUri(destination, 'destination'),
+    catalog.endpoints,
+    account_id,
+  );
+  try {
+    if (match) {
+      if (catalog.held.has(match.endpoint.endpoint_id)) return;
+      await withEndpoint(endpoints, match.endpoint, (endpoint) =>
+        endpoint.removeLeftovers(match.path, {
+          transferId: transfer_id,
+          resume: (resume_record as ResumeRecord | null)?.destination ?? null,
+          since: new Date(timeOf(transfer_id)),
+          completed,
+          signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
+        }),
+      );
+    }
+    await endCleanup(sql, { transfer_id, tries });
+  } catch (error) {
+    if (match && error instanceof FileError && error.code === 'auth_failed')
+      await holdSignIn(sql, match.endpoint);
+    if (error instanceof FileError && isNetworkFailure(error.code))
+      silent.set(serverOf(destination), performance.now() + AVOIDED_MS);
+    logger.warn(
+      { ...causeForLog(error), transfer_id, tries },
+      'could not remove the leftovers of a transfer at its destination',
+    );
+    if (tries >= MAX_TRIES) await giveUpCleanup(sql, transfer_id);
+  }
+}
+
+/** Waits for a clean-up while others may wait for it. `long` has it from then on. */
+async function unlessLong(
+  { long, othersWaitMs = FIRST_LIMIT_MS }: CleanupDeps,
+  work: Promise<void>,
+  server: string,
+): Promise<void> {
+  const ended = new AbortController();
+  const isLong = sleep(othersWaitMs, true, { signal: ended.signal }).catch(() => false);
+  const inTime = work.then(() => ended.abort());
+  if (!(await isLong)) return;
+  const running = inTime.finally(() => long.delete(running));
+  long.set(running, server);
 }
 
 /**
@@ -105,10 +140,11 @@ function limitOf(tries: number): number {
   return Math.min(LONGEST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** (tries - 1));
 }
 
-async function takeDue(sql: Sql, silent: CleanupDeps['silent']): Promise<Cleanup[]> {
+async function takeDue({ sql, silent, long }: CleanupDeps): Promise<Cleanup[]> {
   for (const [server, until] of silent) if (until <= performance.now()) silent.delete(server);
-  const due = await takeDueCleanups(sql, CONCURRENT, [...silent.keys()]);
-  return due.length > 0 || silent.size === 0 ? due : takeDueCleanups(sql, CONCURRENT, []);
+  const busy = [...long.values()];
+  const due = await takeDueCleanups(sql, CONCURRENT, [...silent.keys(), ...busy]);
+  return due.length > 0 || silent.size === 0 ? due : takeDueCleanups(sql, CONCURRENT, busy);
 }
 
 /** Returns the start of a URI that names its server. */

@@ -5,54 +5,62 @@ import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts
 import { newId } from '../../../src/domain/ids.ts';
 import type { SettingsFor } from '../../../src/domain/protocols/index.ts';
 import { createEndpointPool } from '../../../src/processes/endpoints/pool.ts';
-import { cleanUp } from '../../../src/processes/mover/cleanup.ts';
+import { cleanUp, runCleanUps } from '../../../src/processes/mover/cleanup.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { configureEndpoint, openTestInstallation } from '../../support/service/installation.ts';
 
+/**
+ * Opens an installation with the endpoint `silent`, whose server accepts connections and says
+ * nothing. Adds nine clean-ups at it, tried so often before, and a later one that needs no server:
+ * no endpoint has that name.
+ */
+async function openWithSilentServer(connectMs: number, tries = 0) {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const installation = await openTestInstallation();
+  const { commands, sql, vault, logger } = installation;
+  const endpoints = createEndpointPool({
+    vault,
+    open: ({ settings }, credentials) =>
+      createSftpEndpoint({
+        settings: settings as SettingsFor<'sftp'>,
+        credentials: credentials as { password: string },
+        maxConnections: 16,
+        timeouts: { connectMs },
+      }),
+  });
+  onTestFinished(async () => {
+    await endpoints.close();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await installation.close();
+  });
+  await configureEndpoint(installation, {
+    name: 'silent',
+    protocol: 'sftp',
+    host: '127.0.0.1',
+    port,
+    username: 'me',
+    password: 'a password',
+  });
+  await commands.catchUp('catalog');
+  const destinations = [...Array(9).fill('sftp://silent/in/a'), 'sftp://elsewhere/a'];
+  for (const [i, destination] of destinations.entries())
+    await sql`
+      insert into work.cleanups (transfer_id, account_id, destination, due_at, tries)
+      values (${newId('txr')}, 'acc_default', ${destination},
+              now() - interval '1 minute' + ${i} * interval '1 second', ${tries})`;
+  return { sql, logger, endpoints };
+}
+
 describeWithPostgres('clean-ups at a server that does not answer', () => {
   it('delay those at other servers by one try', async () => {
-    const sockets: Socket[] = [];
-    const server = createServer((socket) => sockets.push(socket.on('error', () => undefined)));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    const installation = await openTestInstallation();
-    const { commands, sql, vault, logger } = installation;
-    const endpoints = createEndpointPool({
-      vault,
-      open: ({ settings }, credentials) =>
-        createSftpEndpoint({
-          settings: settings as SettingsFor<'sftp'>,
-          credentials: credentials as { password: string },
-          maxConnections: 16,
-          timeouts: { connectMs: 200 },
-        }),
-    });
-    onTestFinished(async () => {
-      await endpoints.close();
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await installation.close();
-    });
-    await configureEndpoint(installation, {
-      name: 'silent',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port,
-      username: 'me',
-      password: 'a password',
-    });
-    await commands.catchUp('catalog');
-    // More than two rounds take, and one that needs no server: no endpoint has that name.
-    const destinations = [...Array(9).fill('sftp://silent/in/a'), 'sftp://elsewhere/a'];
-    for (const [i, destination] of destinations.entries())
-      await sql`
-        insert into work.cleanups (transfer_id, account_id, destination, due_at)
-        values (${newId('txr')}, 'acc_default', ${destination},
-                now() - interval '1 minute' + ${i} * interval '1 second')`;
-
+    const { sql, logger, endpoints } = await openWithSilentServer(200);
     const { signal } = new AbortController();
-    const deps = { sql, logger, endpoints, silent: new Map<string, number>() };
+    const deps = { sql, logger, endpoints, silent: new Map<string, number>(), long: new Map() };
     await cleanUp(deps, signal);
     await cleanUp(deps, signal);
     expect(await sql`select from work.cleanups where destination = 'sftp://elsewhere/a'`).toEqual(
@@ -61,6 +69,24 @@ describeWithPostgres('clean-ups at a server that does not answer', () => {
     // Without others, the server is tried again.
     expect(await cleanUp(deps, signal)).toBe(4);
     expect(await sql`select from work.cleanups where tries > 0`).toHaveLength(8);
+  });
+});
+
+describeWithPostgres('clean-ups that take long', () => {
+  it('go on while those at other servers run, four at a time, and end with the process', async () => {
+    // As slow as a server that needs minutes to list a folder.
+    const { sql, logger, endpoints } = await openWithSilentServer(120_000, 10);
+    const stop = new AbortController();
+    const running = runCleanUps({ sql, logger, endpoints, othersWaitMs: 100 }, stop.signal);
+    onTestFinished(() => stop.abort());
+    await vi.waitUntil(
+      async () =>
+        (await sql`select from work.cleanups where destination = 'sftp://elsewhere/a'`).count === 0,
+      { timeout: 10_000, interval: 50 },
+    );
+    expect(await sql`select from work.cleanups where tries > 10`).toHaveLength(4);
+    stop.abort();
+    await running;
   });
 });
 
@@ -92,7 +118,9 @@ describeWithPostgres('a clean-up that is tried again', () => {
         values (${newId('txr')}, 'acc_default', 'sftp://far/in/a', now(), ${tries})`;
     const { signal } = new AbortController();
     const limits = vi.spyOn(AbortSignal, 'timeout');
-    expect(await cleanUp({ sql, logger, endpoints, silent: new Map() }, signal)).toBe(4);
+    expect(
+      await cleanUp({ sql, logger, endpoints, silent: new Map(), long: new Map() }, signal),
+    ).toBe(4);
     const minutes = limits.mock.calls.map(([ms]) => ms / 60_000).sort((a, b) => a - b);
     expect(minutes).toEqual([1, 2, 32, 60]);
   });
