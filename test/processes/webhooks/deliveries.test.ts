@@ -335,17 +335,51 @@ describeWithPostgres('deliveries', () => {
     });
   });
 
-  it('without an attempt are due also if the clock has stepped back', async () => {
+  /** Adds pending deliveries of a webhook, one of each transfer. */
+  async function addPending(webhookId: string, transferIds: string[]): Promise<void> {
+    const deliveries = transferIds.map((transferId) => ({
+      webhook_id: webhookId,
+      account_id: 'acc',
+      event_id: `evt_${transferId}`,
+      event_type: 'transfer.completed',
+      transfer_id: transferId,
+      body: '{}',
+    }));
+    await enqueue(installation.sql, deliveries);
+  }
+
+  it('of a transfer are due without an attempt also if the clock has stepped back', async () => {
     const { sql } = installation;
-    for (const webhookId of ['whk_a', 'whk_b', 'whk_own'])
-      await ping(sql, { webhookId, accountId: 'acc' });
+    const webhooks = ['whk_a', 'whk_b', 'whk_own', 'whk_other'];
+    for (const id of webhooks) await addPending(id, [id === 'whk_other' ? 'txr_2' : 'txr_1']);
     await sql`
       update work.pending_deliveries
          set due_at = now() + interval '1 hour',
              tries = case when webhook_id = 'whk_b' then 1 else 0 end,
              claim_id = case when webhook_id = 'whk_own' then 'clm_1' end`;
-    const { due } = await findDueWebhooks(sql, ['whk_a', 'whk_b', 'whk_own'], ['clm_1']);
+    const { due } = await findDueWebhooks(sql, webhooks, ['txr_1', 'txr_3'], ['clm_1']);
     expect(due).toEqual(['whk_a']);
+  });
+
+  it('that are retried later are not read to find what is due', async () => {
+    const { sql } = installation;
+    await addPending(
+      'whk_a',
+      Array.from({ length: 1_000 }, (_, i) => `txr_${i}`),
+    );
+    await sql`update work.pending_deliveries set due_at = now() + interval '1 hour', tries = 1`;
+    await sql.begin(async (tx) => {
+      const rowsRead = async () => {
+        const [read] = await tx`
+          select (seq_tup_read + idx_tup_fetch)::float8 as rows
+            from pg_stat_xact_user_tables where relname = 'pending_deliveries'`;
+        return read?.rows;
+      };
+      const before = await rowsRead();
+      const { due } = await findDueWebhooks(tx, ['whk_a'], ['txr_1', 'txr_new'], []);
+      expect(due).toEqual([]);
+      expect((await rowsRead()) - before).toBeLessThan(10);
+    });
   });
 
   describe('that are being purged', () => {

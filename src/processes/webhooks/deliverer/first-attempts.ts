@@ -81,10 +81,14 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
     !all.earlierWork.has(webhookId);
 
   /** Returns the webhooks of which nothing else is due, and the time by the claims' clock. */
-  async function findIdle(webhookIds: string[]): Promise<{ idle: Set<string>; now: string }> {
+  async function findIdle(
+    webhookIds: string[],
+    transferIds: string[],
+  ): Promise<{ idle: Set<string>; now: string }> {
     const free = webhookIds.filter(isFree);
     if (free.length === 0) return { idle: new Set(), now: '' };
-    const { due, now } = await findDueWebhooks(sql, free, [...all.openClaimIds], clock);
+    const claimIds = [...all.openClaimIds];
+    const { due, now } = await findDueWebhooks(sql, free, transferIds, claimIds, clock);
     // Work may have been released meanwhile.
     return { idle: new Set(free.filter((id) => !due.includes(id) && isFree(id))), now };
   }
@@ -107,9 +111,10 @@ export function createFirstAttempts(deps: FirstAttemptsDeps): AttemptFirst {
 
   return async ({ deliveries, webhooks, isBehind }) => {
     const until = performance.now() + (isBehind ? PLACES_WITHIN_MS : 0);
+    const transferIds = new Set(deliveries.flatMap(({ transfer_id }) => transfer_id ?? []));
     for (;;) {
       const claimedMark = performance.now();
-      const { idle, now } = await findIdle([...webhooks.keys()]);
+      const { idle, now } = await findIdle([...webhooks.keys()], [...transferIds]);
       if (performance.now() < until && !signal.aborted && mustWait(deliveries, idle)) {
         await sleep(LOOK_MS);
         continue;

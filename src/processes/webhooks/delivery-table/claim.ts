@@ -43,18 +43,21 @@ export interface WebhookCapacity {
 export type Clock = () => Date;
 
 /**
- * Returns which of these webhooks have a delivery that is due, without those of the given claims.
- * `now` is the time by which it is due.
+ * Returns which of these webhooks have a delivery that is due, without those of the given claims. A
+ * delivery of one of these transfers is due if it had no attempt. `now` is the time by which the
+ * others are due.
  */
 export async function findDueWebhooks(
-  sql: Sql,
+  sql: Queryable,
   webhookIds: string[],
+  transferIds: string[],
   claimIds: string[],
   clock?: Clock,
 ): Promise<{ due: string[]; now: string }> {
   const [row] = await sql<[{ due: string[]; now: string }]>`
     select now,
-           (select work.due_webhooks(${webhookIds}::text[], ${claimIds}::text[], now)) as due
+           (select work.due_webhooks(
+             ${webhookIds}::text[], ${claimIds}::text[], now, ${transferIds}::text[])) as due
       from coalesce(${clock?.() ?? null}, now()) as now`;
   return row;
 }
