@@ -6,7 +6,8 @@ const INT32_MAX = 2 ** 31 - 1;
 /**
  * Returns the JSON schema that zod made in a form that client generators understand:
  *
- * - A value that may be null has the type `[T, "null"]`; a reference or null is a `oneOf`.
+ * - A value that may be null has the type `[T, "null"]`; a reference or null is a `oneOf`. It has
+ *   no default of null: openapi-generator makes the text "null" of one, and sends it.
  * - An integer has the format `int64`, or `int32` if its maximum fits. The limits of safe integers
  *   are left out.
  * - A pattern escapes no slash. A time has none: openapi-generator for Python cannot read that of
@@ -17,7 +18,8 @@ const INT32_MAX = 2 ** 31 - 1;
  * - A choice of named schemas has a discriminator. `schemas` are the components.
  */
 export function portable(schema: Schema, schemas: Record<string, Schema>): Schema {
-  const known = withFormat(withNull(withPlainConstant(withNamedEnum(schema))));
+  const plain = withPlainConstant(withoutNullDefault(withNamedEnum(schema)));
+  const known = withFormat(withNull(plain));
   return withChoiceOfItems(withDiscriminator(known, schemas), schemas);
 }
 
@@ -26,6 +28,11 @@ function withChoiceOfItems(schema: Schema, schemas: Record<string, Schema>): Sch
   const { items } = schema as { items?: Schema };
   const choice = schemas[items?.$ref?.split('/').at(-1) ?? ''];
   return choice?.oneOf ? ({ ...schema, items: portable(choice, schemas) } as Schema) : schema;
+}
+
+function withoutNullDefault(schema: Schema): Schema {
+  const { default: value, ...rest } = schema;
+  return value === null ? (rest as Schema) : schema;
 }
 
 function withPlainConstant(schema: Schema): Schema {
