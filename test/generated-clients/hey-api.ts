@@ -3,7 +3,7 @@ import * as waybill from './hey-api-client';
 import { client } from './hey-api-client/client.gen';
 
 const [baseUrl, key] = process.argv.slice(2) as [string, string];
-client.setConfig({ baseUrl, auth: ({ scheme }) => (scheme === 'bearer' ? key : undefined) });
+client.setConfig({ baseUrl, auth: key });
 
 /** Each protocol has fields of its own, and the discriminator tells them apart. */
 export function placeOf(endpoint: waybill.Endpoint): string {

@@ -378,7 +378,7 @@ describeWithPostgres('the OpenAPI document', () => {
   test('names each operation once, with the scope that it needs', () => {
     const ids = operations.map(([, { operationId }]) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
-    expect(document.security).toEqual([{ apiKey: [] }, { session: [] }]);
+    expect(document.security).toEqual([{ apiKey: [] }]);
     const open = operations
       .filter(([, { security }]) => security?.length === 0)
       .map(([name]) => name);

@@ -23,7 +23,8 @@ const DESCRIPTION = `
 Every transfer is an append-only stream of events. The API shows views of these events.
 
 - Send your key as \`Authorization: Bearer KEY\`. It belongs to an account and
-  sees only that account.
+  sees only that account. The Admin Console sends the cookie \`waybill_session\` instead. Over
+  https, its name begins with \`__Host-\`.
 - Times are ISO 8601 in UTC. Every answer has \`X-Request-Id\` and the three
   \`X-RateLimit-\` headers.
 - Errors are \`application/problem+json\` (RFC 9457). Programs use the \`code\`.
@@ -95,24 +96,18 @@ export async function describeApi(app: FastifyInstance): Promise<void> {
         { name: 'Service', description: 'Health, metrics and this document.' },
       ],
       components: {
+        // The cookie of the Admin Console is no scheme: clients of openapi-generator for Ruby fail
+        // in each request if there is one, and swagger-codegen for Python sends it in the query.
         securitySchemes: {
           apiKey: {
             type: 'http',
             scheme: 'bearer',
             description: 'An API key; it starts with `wb_`.',
           },
-          session: {
-            type: 'apiKey',
-            in: 'cookie',
-            name: 'waybill_session',
-            description:
-              'A session of the Admin Console, of a key or a person. Over https, the name of the ' +
-              'cookie begins with `__Host-`.',
-          },
         },
         headers: HEADERS as never,
       },
-      security: [{ apiKey: [] }, { session: [] }],
+      security: [{ apiKey: [] }],
     },
     transform(described) {
       const route = withRejectedBodies(described);
