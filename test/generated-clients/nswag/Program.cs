@@ -41,6 +41,10 @@ var removed = 204;
 try { await client.RemoveWebhookAsync(webhook.Id); }
 catch (ApiException error) { removed = error.StatusCode; }
 
+// Of the document in which each protocol inherits from `Endpoint`.
+var inherited = new Inherited.WaybillClient(http) { BaseUrl = args[0] };
+var endpoints = (await inherited.ListEndpointsAsync()).Data;
+
 Problem? problem = null;
 try
 {
@@ -60,6 +64,7 @@ Console.WriteLine(JsonSerializer.Serialize(new
     batch = new object?[] { WireName(inBatch.Priority), inBatch.Verify },
     removed,
     run = new[] { run.Id?[..4], run.Status },
+    endpoints = endpoints.OfType<Inherited.S3Endpoint>().Select(endpoint => endpoint.Bucket),
     rejected = new object?[] { problem?.Status, WireName(problem?.Code) },
 }));
 
