@@ -203,7 +203,7 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
   }
 
   /**
-   * Opens a file and closes it, so that no other call waits for one that may take minutes. A refusal
+   * Opens a file and closes it, so that no other call waits for one that may take long. A refusal
    * proves the endpoint too: its server has answered after the sign-in.
    */
   async function prove(path: string, signal: AbortSignal): Promise<void> {
@@ -229,8 +229,10 @@ function oneSignInFirst(endpoint: FileEndpoint): FileEndpoint {
     openSource: (path, signal) => guarded(signal, () => endpoint.openSource(path, signal)),
     openDestination: (path, options) =>
       guarded(options.signal, () => endpoint.openDestination(path, options)),
-    removeLeftovers: (path, leftovers) =>
-      guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers)),
+    async removeLeftovers(path, leftovers) {
+      await prove(path, leftovers.signal);
+      return guarded(leftovers.signal, () => endpoint.removeLeftovers(path, leftovers));
+    },
     async dispose(path, options) {
       await prove(path, options.signal);
       return guarded(options.signal, () => endpoint.dispose(path, options));

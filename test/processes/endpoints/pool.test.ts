@@ -1,7 +1,12 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Disposed, type FileEndpoint, FileError } from '../../../src/adapters/files/port.ts';
+import {
+  type Disposed,
+  type FileEndpoint,
+  FileError,
+  type OpenDestination,
+} from '../../../src/adapters/files/port.ts';
 import { createSftpEndpoint } from '../../../src/adapters/files/sftp/endpoint.ts';
 import { createEndpointPool, type EndpointPool } from '../../../src/processes/endpoints/pool.ts';
 import { endpointConfigured, sftpSettings } from '../../support/domain/samples.ts';
@@ -139,6 +144,27 @@ describe('a source that takes long to delete', () => {
     await expect(endpoint.dispose('/1', options)).rejects.toBe(down);
     await pool.close();
   });
+});
+
+test('a folder that takes long to clean up holds up no other call', async () => {
+  const listing = Promise.withResolvers<void>();
+  const pool = createEndpointPool({
+    vault: { open: async <T>() => ({ password: 'a password' }) as T },
+    open: () =>
+      ({
+        openSource: () => Promise.reject(new FileError('source_not_found', 'open', 'No such file')),
+        openDestination: () => Promise.reject(new FileError('permission_denied', 'open', 'No')),
+        removeLeftovers: () => listing.promise,
+        close: async () => undefined,
+      }) as Partial<FileEndpoint> as FileEndpoint,
+  });
+  const { endpoint } = await pool.lend({ ...endpointConfigured({}), ...STATE });
+  const cleaning = endpoint.removeLeftovers('/1', { transferId: 't', resume: null, signal: never });
+  const opening = endpoint.openDestination('/2', { signal: never } as OpenDestination);
+  await expect(opening).rejects.toMatchObject({ code: 'permission_denied' });
+  listing.resolve();
+  await cleaning;
+  await pool.close();
 });
 
 test('an endpoint that cannot tell its connections hides those of no other', async () => {
