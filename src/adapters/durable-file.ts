@@ -6,12 +6,14 @@ import { dirname } from 'node:path';
  * Replaces a whole file, by default readable by its owner only. Root gives it to the owner of the
  * file that it replaces, or of the folder: the service may run as that user. After this returns, a
  * power failure does not undo it. Leaves nothing behind if it fails.
+ *
+ * Another process may replace the same file meanwhile. So each writes under a name of its own:
+ * otherwise one would rename what the other has only begun to write.
  */
 export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
-  const temporary = `${file}.new`;
+  const temporary = `${file}.${crypto.randomUUID()}.new`;
   const owner = await ownerFor(file);
   try {
-    await rm(temporary, { force: true });
     // Only a new file: root must not give away what another user has linked to this name.
     const handle = await open(temporary, 'wx', mode);
     try {
@@ -23,7 +25,7 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
     }
     await rename(temporary, file);
   } catch (error) {
-    await unlink(temporary).catch(() => undefined);
+    await rm(temporary, { force: true }).catch(() => undefined);
     throw error;
   }
   await syncFolder(dirname(file));

@@ -49,6 +49,24 @@ test('a file that cannot be replaced leaves nothing behind', async () => {
   expect(await readdir(folder)).toEqual(['a']);
 });
 
+test('a file that several writers replace at once is whole at any moment', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'a');
+  const texts = ['1', '2', '3', '4'].map((digit) => digit.repeat(1 << 20));
+  await replaceFile(file, texts[0] as string);
+  const found = new Set<string>();
+  const writers = texts.map(async (text) => {
+    for (let i = 0; i < 10; i++) {
+      await replaceFile(file, text);
+      found.add(await readFile(file, 'utf8'));
+    }
+  });
+  await Promise.all(writers);
+  expect(texts).toEqual(expect.arrayContaining([...found]));
+  expect(await readdir(folder)).toEqual(['a']);
+});
+
 describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)', () => {
   const [SERVICE, OTHER] = [65_534, 65_533];
   async function folderOfService(): Promise<string> {
@@ -78,7 +96,7 @@ describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)
     onTestFinished(() => rm(elsewhere, { recursive: true }));
     const secret = join(elsewhere, 'secret');
     await replaceFile(secret, 'secret');
-    await symlink(secret, `${other}.new`);
+    await symlink(secret, other);
     await replaceFile(other, 'one');
     await symlink(secret, join(folder, 'log'));
     createForOwner(join(folder, 'log'), 0o600);
