@@ -13,6 +13,7 @@ import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
 import type { Installation } from '../../installation.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
+import { fromCatalog } from '../program/catalog.ts';
 import { note, print, printJson } from '../program/output.ts';
 import { parseRequest, readJson } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
@@ -62,8 +63,11 @@ export function addEndpointCommands(program: Command): void {
     .option('--json', 'one JSON line an endpoint')
     .action(async ({ json, q: words }: Json & { q?: string }) => {
       const { q } = parseRequest(endpointQuery, { q: words }, 'The filter');
-      const [found, health] = await withInstallation(({ sql }) =>
-        Promise.all([listEndpoints(sql, q), endpointConnectivity(sql)]),
+      const [found, health] = await withInstallation((installation) =>
+        Promise.all([
+          fromCatalog(installation, (sql) => listEndpoints(sql, q)),
+          endpointConnectivity(installation.sql),
+        ]),
       );
       if (json)
         for (const endpoint of found)

@@ -8,6 +8,7 @@ import { LIFETIME } from '../../domain/key.ts';
 import { ROLES } from '../../domain/role.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { type Key, listKeys } from '../../projections/catalog/queries.ts';
+import { fromCatalog } from '../program/catalog.ts';
 import { print, printFacts, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
@@ -75,7 +76,7 @@ export function addKeyCommands(program: Command): void {
     .description('list all keys, newest first')
     .option('--json', 'one JSON line a key')
     .action(async ({ json }: { json?: boolean }) => {
-      const all = await withInstallation(({ sql }) => listKeys(sql));
+      const all = await withInstallation((installation) => fromCatalog(installation, listKeys));
       if (json) for (const key of all) await printJson(toKey(key));
       else await printKeys(all);
     });

@@ -17,6 +17,7 @@ import { getDelivery, listDeliveries } from '../../processes/webhooks/delivery-t
 import { replay } from '../../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
 import { requireAccount } from '../program/account.ts';
+import { fromCatalog } from '../program/catalog.ts';
 import { print, printFacts, printJson, printTable } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { accountOption, commaSeparated, parseRequest } from '../program/parse.ts';
@@ -92,7 +93,9 @@ export function addWebhookCommands(program: Command): void {
     .option(...ACCOUNT)
     .option('--json', 'one JSON line a webhook')
     .action(async ({ account, json }: Common) => {
-      const all = await withInstallation(({ sql }) => listWebhooks(sql, account));
+      const all = await withInstallation((installation) =>
+        fromCatalog(installation, (sql) => listWebhooks(sql, account)),
+      );
       if (json) for (const webhook of all) await printJson(toWebhook(webhook));
       else await printWebhooks(all);
     });

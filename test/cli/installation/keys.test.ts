@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
+import { createLocks } from '../../../src/adapters/postgres/locks.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -151,5 +153,39 @@ describeWithPostgres('waybill keys', () => {
     const { code, stderr } = await cli.run(['keys', 'revoke', id]);
     expect(code).toBe(3);
     expect(stderr).toMatch(/^waybill: There is no /);
+  });
+
+  it('lists keys also after the read models were dropped', async () => {
+    const name = ['--name', 'kept', '--scopes', 'transfers:read'];
+    await cli.run(['keys', 'create', ...name]);
+    await database.sql`drop schema read cascade`;
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('kept'),
+      stderr: '',
+    });
+  });
+
+  it('says that the catalog is behind the log, and shows what it has', async () => {
+    const name = ['--name', 'late', '--scopes', 'transfers:read'];
+    await cli.run(['keys', 'create', ...name]);
+    const locks = createLocks(database.url);
+    onTestFinished(() => locks.close());
+    // A process that fills the catalog, and has not come far.
+    const held = await locks.tryAcquire(lockOf('catalog'));
+    onTestFinished(() => held?.release());
+    await database.sql`update read.checkpoints set position = 0 where name = 'catalog'`;
+    expect(await cli.run(['keys', 'list'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('late'),
+      stderr: expect.stringMatching(/^The read model catalog is behind .* may be out of date\n$/),
+    });
+    await database.sql`drop schema read cascade`;
+    for (const kind of ['keys', 'endpoints', 'webhooks'])
+      expect(await cli.run([kind, 'list', '--json'])).toMatchObject({
+        code: 5,
+        stdout: '',
+        stderr: expect.stringMatching(/^waybill: The read model catalog is behind .* caught up\n$/),
+      });
   });
 });
