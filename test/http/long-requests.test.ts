@@ -72,6 +72,18 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
   });
 
   describe('is not cut', () => {
+    let stream: Awaited<ReturnType<typeof follow<unknown>>>;
+    beforeAll(async () => {
+      // The first event has the limit too. On a busy machine, the first stream of a process takes as
+      // long: the server with the usual limit sends that one.
+      for (const { url } of [api, server]) {
+        stream?.leave();
+        stream = await follow(`${url}/v1/transfers/live`, admin);
+        await until('it began', () => stream.events.length > 0);
+      }
+    });
+    afterAll(() => stream?.leave());
+
     test.concurrent('a receipt that its client waits for', async () => {
       const id = await createTransfer();
       const wait = LONG_MS / 1_000;
@@ -115,10 +127,6 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
     });
 
     test.concurrent('an event stream', async () => {
-      const path = '/v1/transfers/live';
-      const stream = await follow<unknown>(`${server.url}${path}`, admin);
-      onTestFinished(() => stream.leave());
-      await until('it began', () => stream.events.length > 0);
       await sleep(LONG_MS);
       const before = stream.events.length;
       await createTransfer();
