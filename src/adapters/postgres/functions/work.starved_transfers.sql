@@ -1,4 +1,4 @@
--- version: 1
+-- version: 2
 -- Returns the due transfers for which a claim of `asked` transfers keeps places, with the endpoints
 -- at which it does. Each needs a place at two endpoints at once, or has its turn after an account
 -- that takes each place of one. Without a kept place, others would pass it for ever.
@@ -17,7 +17,13 @@ create or replace function work.starved_transfers(
   routes jsonb, room jsonb, unusable text[], asked integer
 ) returns table (transfer_id text, fits boolean, scarce text[])
 language sql stable as $$
-  with claimed as materialized (
+  -- Others keep no place, and each route costs a look-up of its first transfer.
+  with of_scarce as materialized (
+    select coalesce(jsonb_agg(route), '[]') as list
+      from jsonb_array_elements(routes) r(route)
+     where (room ->> (route ->> 1))::integer <= asked or (room ->> (route ->> 2))::integer <= asked
+  ),
+  claimed as materialized (
     select distinct j.transfer_id, j.account_id, j.rank, u.endpoint_id,
            case when j.speed_bps = 0 then 'infinity'::double precision
                 else coalesce((j.size_bytes - j.transferred_bytes) * 8.0 / j.speed_bps, 0)
@@ -35,7 +41,7 @@ language sql stable as $$
            extract(epoch from now() - d.due_at) as waited,
            room ? u.endpoint_id as known, (room ->> u.endpoint_id)::integer as free,
            coalesce((room ->> u.endpoint_id)::integer <= asked, false) as scarce
-      from work.due_transfers(unusable, 1, '{}', routes) d,
+      from work.due_transfers(unusable, 1, '{}', (select list from of_scarce)) d,
            unnest(array[d.source_endpoint_id, d.destination_endpoint_id]) u(endpoint_id)
      where d.due_at < now() - interval '10 minutes' and u.endpoint_id is not null
   ),
