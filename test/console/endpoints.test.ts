@@ -353,6 +353,31 @@ await describeConsole('endpoints in the console', () => {
     await row.getByText('connection refused: nothing listens at this address').waitFor();
   });
 
+  test('say that a test is about the settings before, once one is edited', async () => {
+    const page = await console.visitSignedIn(`${LIST}/new`);
+    await page.getByLabel('Name', { exact: true }).fill('edited');
+    const host = page.getByLabel('Host', { exact: true });
+    await host.fill('127.0.0.1');
+    await page.getByLabel('Port', { exact: true }).fill(String(await freePort()));
+    await page.getByLabel('User name', { exact: true }).fill('u');
+    await page.getByLabel('Password', { exact: true }).fill('p');
+    const endpointTest = page.getByRole('region', { name: 'Test' });
+    const outdated = endpointTest.getByText('You have changed the settings since this test');
+    await page.getByRole('button', { name: 'Test' }).click();
+    await endpointTest.getByText('nothing listens at this address').waitFor();
+    expect(await outdated.count()).toBe(0);
+    await host.fill('127.0.0.2');
+    await outdated.waitFor();
+    await expectAccessible(page);
+    await host.fill('127.0.0.1');
+    await eventually(() => outdated.count()).toBe(0);
+    await page.getByLabel('User name', { exact: true }).fill('v');
+    await outdated.waitFor();
+    await page.getByRole('button', { name: 'Test' }).click();
+    await eventually(() => outdated.count()).toBe(0);
+    await endpointTest.getByText('nothing listens at this address').waitFor();
+  });
+
   describe.skipIf(noServer !== null)(
     `with SFTP servers${noServer ? ` (skipped: ${noServer})` : ''}`,
     () => {

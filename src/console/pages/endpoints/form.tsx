@@ -177,7 +177,12 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
         </Form>
       </section>
       {test.state !== 'none' && (
-        <TestPanel test={test} accepted={fingerprintsIn(values)} onAccept={acceptHostKey} />
+        <TestPanel
+          test={test}
+          accepted={fingerprintsIn(values)}
+          onAccept={acceptHostKey}
+          outdated={test.of !== JSON.stringify(bodyOf(values))}
+        />
       )}
     </>
   );

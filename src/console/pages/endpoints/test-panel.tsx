@@ -24,6 +24,8 @@ interface TestPanelProps {
   accepted: string[];
   /** Accepts the host key that the server sent. */
   onAccept: (fingerprint: string) => Promise<unknown>;
+  /** The settings have changed since the test began. */
+  outdated?: boolean;
   /** Content above the steps. */
   children?: ComponentChildren;
 }
@@ -33,6 +35,7 @@ export function TestPanel({
   test: { state, steps, result },
   accepted,
   onAccept,
+  outdated = false,
   children,
 }: TestPanelProps) {
   const failed = steps.find(({ ok }) => !ok);
@@ -42,6 +45,14 @@ export function TestPanel({
     <section class="card" aria-label="Test">
       <h2>Test</h2>
       {children}
+      {outdated && (
+        <p class="notice warning" role="status">
+          <span>
+            <strong>You have changed the settings since this test.</strong> Test again: what follows
+            is about the settings before.
+          </span>
+        </p>
+      )}
       {state !== 'none' && (
         <ol class="test-steps" aria-live="polite">
           {steps.map((step) => (
@@ -54,13 +65,13 @@ export function TestPanel({
           )}
         </ol>
       )}
-      {result?.ok && (
+      {!outdated && result?.ok && (
         <p class="notice" role="status">
           <strong>The endpoint works.</strong> It wrote {speed(result.write_bps)} and read{' '}
           {speed(result.read_bps)}.
         </p>
       )}
-      {isNewKey && result?.fingerprint && (
+      {!outdated && isNewKey && result?.fingerprint && (
         <div class="notice warning" role="status">
           <p>
             <strong>

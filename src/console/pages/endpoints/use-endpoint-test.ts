@@ -7,9 +7,11 @@ export type TestResult = Extract<EndpointTestLine, { type: 'result' }>;
 
 export interface EndpointTest {
   state: 'none' | 'running' | 'ended';
-  steps: TestStep[];
+  steps: readonly TestStep[];
   /** Null until the test has ended. */
   result: TestResult | null;
+  /** The body of the request, as JSON. Undefined if it had none. */
+  of: string | undefined;
   /**
    * Tests a saved endpoint, with the changes in `body` if it is given. Without an id it tests the
    * endpoint that the body describes. Throws RequestFailed.
@@ -17,13 +19,11 @@ export interface EndpointTest {
   run: (id: string | null, body: unknown) => Promise<void>;
 }
 
+const NONE = { state: 'none', steps: [], result: null, of: undefined } as const;
+
 /** Runs an endpoint test and returns its steps as they arrive. */
 export function useEndpointTest(): EndpointTest {
-  const [test, setTest] = useState<Omit<EndpointTest, 'run'>>({
-    state: 'none',
-    steps: [],
-    result: null,
-  });
+  const [test, setTest] = useState<Omit<EndpointTest, 'run'>>(NONE);
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
 
@@ -31,7 +31,7 @@ export function useEndpointTest(): EndpointTest {
     stop.current?.abort();
     stop.current = new AbortController();
     const { signal } = stop.current;
-    setTest({ state: 'running', steps: [], result: null });
+    setTest({ state: 'running', steps: [], result: null, of: JSON.stringify(body) });
     try {
       const answer =
         id === null
@@ -51,7 +51,7 @@ export function useEndpointTest(): EndpointTest {
       setTest((before) => ({ ...before, state: 'ended' }));
     } catch (error) {
       if (signal.aborted) return;
-      setTest({ state: 'none', steps: [], result: null });
+      setTest(NONE);
       throw error;
     }
   }
