@@ -243,6 +243,21 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('heading', { level: 1, name: 'middle.csv' }).waitFor();
   });
 
+  test('a form like another transfer has the values of the one in its address', async () => {
+    const [first, second] = [newId('txr'), newId('txr')];
+    await createCancelled({ transfer_id: first, metadata: { order: 'first' } });
+    await createCancelled({ transfer_id: second, metadata: { order: 'second' } });
+    const page = await console.visitSignedIn(`/console/transfers/new?like=${first}`);
+    const value = page.getByLabel('Value');
+    await eventually(() => value.inputValue()).toBe('first');
+    await page.evaluate(
+      `history.pushState(null, '', '?like=${second}'); dispatchEvent(new Event('popstate'))`,
+    );
+    await eventually(() => value.inputValue()).toBe('second');
+    await page.goBack();
+    await eventually(() => value.inputValue()).toBe('first');
+  });
+
   test('a past state that cannot be loaded is not shown as another one', async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled']);
     const page = await console.visitSignedIn(`/console/transfers/${transferId}?as_of=0`);

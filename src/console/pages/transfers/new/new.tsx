@@ -21,7 +21,12 @@ import { PlaceFields } from './place-fields.tsx';
 export function NewTransferPage() {
   const { account } = useSession().session;
   const { like } = useLocation().query;
-  const { data, error, reload } = useLoad(
+  const {
+    data: latest,
+    stale,
+    error,
+    reload,
+  } = useLoad(
     async (signal) => {
       const [{ data: endpoints }, template] = await Promise.all([
         call('GET /v1/endpoints', { signal }),
@@ -36,6 +41,8 @@ export function NewTransferPage() {
     },
     [like, account],
   );
+  // A form takes its first values once: it waits for those of the transfer in the address.
+  const data = stale ? null : latest;
   return (
     <Page title="New transfer">
       <LoadState of={{ data, error, reload }} />
