@@ -120,6 +120,50 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
   });
 
+  test('the retry of several deliveries stops with the session, and continues', async () => {
+    receiver.behave(500);
+    const { installation } = console;
+    const id = await addWebhook(installation, receiver.url, ['transfer.completed']);
+    // Unlike an event, a ping goes to this webhook only.
+    for (let count = 0; count < 4; count++)
+      await ping(installation.sql, { webhookId: id, accountId: 'acc_default' });
+    const page = await console.visitSignedIn(
+      `/console/webhooks/failed-deliveries?webhook_id=${id}`,
+    );
+    await eventually(() => page.locator('tbody tr').count()).toBe(4);
+    receiver.behave(200);
+    await page.getByLabel('Select page').check();
+    const retries: string[] = [];
+    await page.route('**/retry', async (route) => {
+      retries.push(route.request().url());
+      if (retries.length === 2) await console.installation.sql`delete from work.console_sessions`;
+      await route.continue();
+    });
+    await page.getByRole('button', { name: 'Retry selected (4)' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Sign in again' });
+    await dialog.getByText('What you have not sent is still on the page').waitFor();
+    // No message lies over it, such as one that the action failed.
+    await dialog.getByLabel('API key').click();
+    await page.keyboard.type(console.key);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+    console.pardon(401);
+    await page
+      .getByRole('alert')
+      .getByText('Retrying 1 delivery. The session ended before the retry of the other 3')
+      .waitFor();
+    await expectAccessible(page);
+    expect(retries).toHaveLength(2);
+    await page.getByRole('button', { name: 'Retry selected (3)' }).click();
+    await page.getByRole('heading', { name: 'No failed deliveries of this webhook' }).waitFor();
+    // The one whose request the service rejected was asked for twice.
+    expect(retries).toHaveLength(5);
+    expect(new Set(retries).size).toBe(4);
+    // There is nothing left that the user would lose.
+    await page.getByRole('link', { name: 'Flows', exact: true }).click();
+    await eventually(() => heading(page)).toBe('Flows');
+  });
+
   test(
     'failed deliveries are those of the account, unless all accounts are chosen',
     LONG,

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { isTransient, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
+import { endsSession, isTransient, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import { ProblemNotice } from '../feedback/problem.tsx';
 import { Dialog } from './dialog.tsx';
 
@@ -30,7 +30,8 @@ export function ActionButton({ children, kind, disabled = false, onAction }: Act
     } catch (error) {
       if (!(error instanceof RequestFailed)) throw error;
       if (!isTransient(error.problem)) setIdempotencyKey(newIdempotencyKey);
-      setFailure(error);
+      // The console asks to sign in again, and the button can be pressed again then.
+      if (!endsSession(error.problem)) setFailure(error);
     } finally {
       setBusy(false);
     }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { Delivery } from '../../api/api-types.ts';
-import { call, RequestFailed, urlOf } from '../../api/client.ts';
+import { call, endsSession, RequestFailed, urlOf } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
@@ -13,7 +13,7 @@ import { Page } from '../../components/layout/page.tsx';
 import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
 import { SelectPage, useSelection } from '../../components/tables/selection.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
-import { May, useSession } from '../../session.tsx';
+import { May, useSession, useUnsent } from '../../session.tsx';
 import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
@@ -31,7 +31,8 @@ export function FailedDeliveriesPage() {
   const { account, scopes } = useSession().session;
   const mayRetry = scopes.includes('operate');
   const notify = useToast();
-  // Shown if the service rejected some of the retries.
+  const setUnsent = useUnsent(false);
+  // Shown if the service rejected some of the retries, or the session ended between them.
   const [outcome, setOutcome] = useState<string | null>(null);
   const webhook_id = query.webhook_id ?? '';
   const everyAccount = query.account === EVERY_ACCOUNT && scopes.includes('admin');
@@ -65,6 +66,8 @@ export function FailedDeliveriesPage() {
 
   async function retry(ids: string[]): Promise<void> {
     setOutcome(null);
+    // Keeps the page, with what is selected, if the session ends between two of them.
+    setUnsent(true);
     const retried: string[] = [];
     const rejections: RequestFailed[] = [];
     for (const delivery_id of ids) {
@@ -73,9 +76,15 @@ export function FailedDeliveriesPage() {
         retried.push(delivery_id);
       } catch (error) {
         if (!(error instanceof RequestFailed)) throw error;
+        if (endsSession(error.problem)) {
+          selection.deselect(retried);
+          setOutcome(interrupted(retried.length, rejections, ids.length));
+          throw error;
+        }
         rejections.push(error);
       }
     }
+    setUnsent(false);
     selection.deselect(retried);
     reload();
     const [rejection] = rejections;
@@ -86,6 +95,7 @@ export function FailedDeliveriesPage() {
 
   async function retryAll(): Promise<void> {
     setOutcome(null);
+    setUnsent(false);
     const { retried } = await call('POST /v1/deliveries/retry-failed', { body: scope });
     notify(retrying(retried));
     reload();
@@ -245,6 +255,16 @@ function NothingFailed({ webhookId, everyAccount }: ShownProps) {
 
 function addressOf(everyAccount: boolean, webhook_id = ''): string {
   return urlOf(ADDRESS, { query: { account: everyAccount ? EVERY_ACCOUNT : '', webhook_id } });
+}
+
+/** Tells how far the retries came before the session ended. */
+function interrupted(retried: number, rejections: RequestFailed[], of: number): string {
+  const left = of - retried - rejections.length;
+  return [
+    ...(retried > 0 ? [retrying(retried)] : []),
+    ...(rejections.length > 0 ? [rejected(rejections)] : []),
+    `The session ended before the retry of ${left === of ? '' : 'the other '}${left}`,
+  ].join('. ');
 }
 
 /** Tells how many were rejected, and each reason once. */
