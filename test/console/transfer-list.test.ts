@@ -405,6 +405,22 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
   });
 
+  test('shows the result of a retry that leaves the list empty', async () => {
+    await append('emptied', 'a.csv', FAILED);
+    await append('emptied', 'b.csv', FAILED);
+    await untilFound('emptied&status=failed', 2);
+    const page = await console.visitSignedIn(`${list('emptied')}&status=failed&retried=false`);
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Retry transfers' });
+    await dialog.getByText('2 failed').waitFor();
+    await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+    await page.getByText('No transfers match').waitFor();
+    await dialog.getByText('2 retried.').waitFor();
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    // The button that opened the dialog is gone with the list.
+    await page.getByRole('heading', { level: 1 }).and(page.locator(':focus')).waitFor();
+  });
+
   test(
     'changes all that match on all pages, call by call, however often an answer is lost',
     LONG,

@@ -91,7 +91,12 @@ function MatchingRun({ action, filter, children, ...shared }: MatchingRunProps) 
     [action, JSON.stringify(filter)],
   );
   if (error) return <ProblemNotice error={error} retry={reload} />;
-  if (!data) return <p class="muted">Counting</p>;
+  if (!data)
+    return (
+      <p class="muted" role="status">
+        Counting …
+      </p>
+    );
   const counts = data.counts.map(({ status, total, exact }) => (
     <li key={status}>
       <strong>

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { BulkAction, TransferList } from '../../../api/api-types.ts';
 import { type Selection, SelectPage } from '../../../components/tables/selection.tsx';
 import { May } from '../../../session.tsx';
 import type { Row } from '../columns.tsx';
 import type { Filter } from '../filter.ts';
-import { ACTIONS, BulkDialog } from './bulk-dialog.tsx';
+import { ACTIONS, type Target } from './bulk-dialog.tsx';
 
 /** Texts of the buttons, which fit a phone. */
 const SHORT: Record<BulkAction, string> = {
@@ -24,6 +24,7 @@ interface ListBarProps {
   /** Other rows belong on the page; they wait while rows are selected. */
   outdated: boolean;
   reload: () => void;
+  onAct: (action: BulkAction, target: Target) => void;
   /** Shown while nothing is selected. */
   children: ComponentChildren;
 }
@@ -37,10 +38,9 @@ export function ListBar({
   stale,
   outdated,
   reload,
+  onAct,
   children,
 }: ListBarProps) {
-  const [action, setAction] = useState<BulkAction | null>(null);
-  const [all, setAll] = useState(false);
   const { ids, everything, wholePage, clear } = selection;
   const selected = rows.filter(({ id }) => ids.has(id));
   const count = selected.length;
@@ -54,14 +54,6 @@ export function ListBar({
       bar.current?.querySelector('input')?.focus({ preventScroll: true });
     held.current = count > 0;
   }, [count > 0, everything]);
-
-  function close(sent: boolean): void {
-    setAction(null);
-    setAll(false);
-    if (!sent) return;
-    clear();
-    reload();
-  }
 
   return (
     <section ref={bar} class="list-bar" aria-label="Selection" data-selected={count > 0}>
@@ -81,7 +73,7 @@ export function ListBar({
               type="button"
               key={name}
               aria-label={ACTIONS[name].label}
-              onClick={() => setAction(name)}
+              onClick={() => onAct(name, everything ? { filter } : { rows: selected })}
             >
               {SHORT[name]}
             </button>
@@ -99,26 +91,13 @@ export function ListBar({
         <div class="actions">
           {filter.status === 'failed' && (
             <May scope="transfers:write">
-              <button
-                type="button"
-                onClick={() => {
-                  setAll(true);
-                  setAction('retry');
-                }}
-              >
+              <button type="button" onClick={() => onAct('retry', { filter })}>
                 Retry all
               </button>
             </May>
           )}
           {children}
         </div>
-      )}
-      {action && (
-        <BulkDialog
-          action={action}
-          target={all || everything ? { filter } : { rows: selected }}
-          onClose={close}
-        />
       )}
     </section>
   );

@@ -1,4 +1,6 @@
+import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import type { BulkAction } from '../../../api/api-types.ts';
 import { call } from '../../../api/client.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { useStored } from '../../../api/use-stored.ts';
@@ -14,6 +16,7 @@ import { May, useSession } from '../../../session.tsx';
 import { useColumns } from '../columns.tsx';
 import { ADDRESS, addressOf, PAGE_SIZES, readView } from '../filter.ts';
 import { FirstSteps } from '../first-steps.tsx';
+import { BulkDialog, type Target } from './bulk-dialog.tsx';
 import { Conditions } from './conditions.tsx';
 import { CsvButton } from './csv-button.tsx';
 import { Filters } from './filters.tsx';
@@ -49,6 +52,13 @@ export function TransferListPage() {
   const { columns, chooser } = useColumns();
   const filtered = Object.keys(filter).length > 0;
   const pagination = list.data?.pagination;
+  const [change, setChange] = useState<{ action: BulkAction; target: Target } | null>(null);
+  function close(sent: boolean): void {
+    setChange(null);
+    if (!sent) return;
+    selection.clear();
+    list.reload();
+  }
 
   return (
     <Page
@@ -87,6 +97,7 @@ export function TransferListPage() {
                 stale={list.stale}
                 outdated={outdated}
                 reload={list.reload}
+                onAct={(action, target) => setChange({ action, target })}
               >
                 {chooser}
                 <CsvButton filter={filter} order={order} />
@@ -126,6 +137,8 @@ export function TransferListPage() {
           )}
         </>
       )}
+      {/* Not in the list: what is retried may leave it empty before the result is read. */}
+      {change && <BulkDialog {...change} onClose={close} />}
     </Page>
   );
 }
