@@ -49,6 +49,9 @@ await describeConsole('what the console shows of a transfer', () => {
     await eventually(() => created.innerText()).toContain('2026-03-01 20:00:00.123 UTC');
     await chooseZone(page, 'local');
     await eventually(() => created.innerText()).toContain('2026-03-02 01:30:00.123');
+    await page.emulateMedia({ media: 'print' });
+    expect(await created.innerText()).toContain('2026-03-02 01:30:00.123 +05:30');
+    await page.emulateMedia({ media: null });
     // It is not yesterday, but the day before.
     const id = newId('txr');
     const created_at = new Date(Date.now() - 47 * 3_600_000).toISOString();
@@ -208,6 +211,8 @@ await describeConsole('what the console shows of a transfer', () => {
     const shown = await facts.innerText();
     expect(shown).toMatch(/Outcome\s+completed/);
     expect(shown).toContain('1000 bytes');
+    // The switch that names the zone is not on paper.
+    expect(shown).toMatch(/Ended\s+\S+ \S+ \+00:00\s/);
     expect(shown).toContain('ab'.repeat(32));
     expect(shown).toContain('size, source unchanged');
     expect(await page.locator('.receipt .proof').first().innerText()).toMatch(/^waybill\//);

@@ -6,6 +6,13 @@ export function absolute(at: string, zone: Zone): string {
   return wallClock(at, zone).replace('T', ' ') + (zone === 'utc' ? ' UTC' : '');
 }
 
+/** Returns how far the browser's zone is from UTC at an instant, such as `+01:00`. */
+export function offsetAt(at: string): string {
+  const minutes = -new Date(at).getTimezoneOffset();
+  const two = (count: number) => String(Math.trunc(count)).padStart(2, '0');
+  return `${minutes < 0 ? '-' : '+'}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
+}
+
 /** Formats an instant for an input of type `datetime-local`. */
 export function inputTime(at: string, zone: Zone): string {
   return wallClock(at, zone).slice(0, 16);

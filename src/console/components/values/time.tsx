@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { absolute } from './instants.ts';
+import { absolute, offsetAt } from './instants.ts';
 import { useZone } from './time-zone.tsx';
 
 const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
@@ -12,7 +12,10 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
 const relative = new Intl.RelativeTimeFormat('en');
 const EVERY_MS = 10_000;
 
-/** Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. */
+/**
+ * Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. On paper
+ * and on a receipt it has its offset from UTC: there, no switch says which zone was chosen.
+ */
 export function Time({ at }: { at: string | null }) {
   const zone = useZone();
   const [, redraw] = useState(0);
@@ -25,6 +28,7 @@ export function Time({ at }: { at: string | null }) {
   return (
     <time dateTime={at} title={absolute(at, 'utc')}>
       <span class="whole">{date}</span> <span class="whole">{clock.join(' ')}</span>{' '}
+      {zone === 'local' && <span class="offset">{offsetAt(at)} </span>}
       <span class="relative">{distance(at)}</span>
     </time>
   );
