@@ -405,6 +405,21 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
   });
 
+  test('says in brief until when a transfer waits', LONG, async () => {
+    await configureEndpoint(console.installation, {
+      name: 'dead',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: 1,
+      username: 'nobody',
+      password: 'none',
+      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+    });
+    await submit(console.installation, 'sftp://dead/brief/a.csv', 'sftp://dead/in/a.csv');
+    const page = await console.visitSignedIn(list('brief'));
+    await page.getByText(/^The last attempt failed\..*\(in \d+ \w+\)$/).waitFor();
+  });
+
   test('shows the result of a retry that leaves the list empty', async () => {
     await append('emptied', 'a.csv', FAILED);
     await append('emptied', 'b.csv', FAILED);

@@ -14,9 +14,10 @@ const EVERY_MS = 10_000;
 
 /**
  * Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. On paper
- * and on a receipt it has its offset from UTC: there, no switch says which zone was chosen.
+ * and on a receipt it has its offset from UTC: there, no switch says which zone was chosen. In brief
+ * it is only relative, with the rest on hover.
  */
-export function Time({ at }: { at: string | null }) {
+export function Time({ at, brief = false }: { at: string | null; brief?: boolean }) {
   const zone = useZone();
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -24,6 +25,12 @@ export function Time({ at }: { at: string | null }) {
     return () => clearInterval(timer);
   }, []);
   if (at === null) return <>–</>;
+  if (brief)
+    return (
+      <time dateTime={at} title={absolute(at, zone)}>
+        {distance(at)}
+      </time>
+    );
   const [date, ...clock] = absolute(at, zone).split(' ');
   return (
     <time dateTime={at} title={absolute(at, 'utc')}>
