@@ -18,6 +18,7 @@ import {
   configureSftp,
   submit,
 } from '../support/service/installation.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser, a service and two servers share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -376,6 +377,30 @@ await describeConsole('endpoints in the console', () => {
     await page.getByRole('button', { name: 'Test' }).click();
     await eventually(() => outdated.count()).toBe(0);
     await endpointTest.getByText('nothing listens at this address').waitFor();
+  });
+
+  test('lead to their transfers that failed, where they are retried', async () => {
+    const { installation } = console;
+    const id = await configureEndpoint(installation, {
+      name: 'partner',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'u',
+      password: 'p',
+    });
+    for (const source of ['sftp://partner/out/a.csv', 'sftp://partner/out/b.csv'])
+      await appendTransfer(installation.store, ['admitted', 'started', 'failed'], { source });
+    await appendTransfer(installation.store, ['admitted', 'started', 'completed'], {
+      source: 'sftp://partner/out/c.csv',
+    });
+    const page = await console.visitSignedIn(`${LIST}/${id}`);
+    const transfers = page.getByRole('region', { name: 'Transfers from or to this endpoint' });
+    await transfers.getByText('The server took too long').first().waitFor();
+    await expectAccessible(page);
+    await transfers.getByRole('link', { name: 'Show failed transfers (2)' }).click();
+    await eventually(() => page.locator('tbody tr').count()).toBe(2);
+    await page.getByRole('button', { name: 'Retry all' }).waitFor();
   });
 
   describe.skipIf(noServer !== null)(
