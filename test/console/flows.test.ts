@@ -174,7 +174,9 @@ await describeConsole('flows in the console', () => {
     await dialog.getByLabel('Destination').fill('sftp://shelf/in/');
     await dialog.getByRole('button', { name: 'Create flow' }).click();
     await page.getByRole('alert').filter({ hasText: 'source_not_found' }).waitFor();
-    await page.locator('.notice.danger').getByRole('link', { name: 'shelf' }).waitFor();
+    const notice = page.locator('.notice.danger');
+    await notice.getByText('Create the folder').waitFor();
+    await notice.getByRole('link', { name: 'shelf' }).waitFor();
     await page.getByRole('link', { name: 'Home', exact: true }).click();
     const finding = page.locator('.notice').filter({ hasText: '1 flow cannot list its folder' });
     await finding.getByText('first failed').waitFor();

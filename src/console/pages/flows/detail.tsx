@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
-import type { Flow, FlowRun } from '../../api/api-types.ts';
+import type { Flow, FlowRun, TransferErrorCode } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
+import { reasonOf } from '../../api/error-reasons.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -10,6 +11,7 @@ import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
+import { MarkedText } from '../../components/values/marked-text.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
@@ -65,6 +67,9 @@ export function FlowPage() {
             {data.failing.error.folder && <code>{data.failing.error.folder}</code>}{' '}
             {data.failing.error.message} (<code>{data.failing.error.code}</code>)
           </p>
+          <p>
+            <MarkedText>{adviceOn(data.failing.error)}</MarkedText>
+          </p>
           <EndpointLink of={data.source.uri} />
           {/* Outside of the alert: screen readers would read it again whenever its minutes change. */}
           <p class="muted">
@@ -79,6 +84,13 @@ export function FlowPage() {
       <Settings flow={data} />
     </Page>
   );
+}
+
+/** Returns what to do. A folder that is not there is no file whose transfer can be retried. */
+function adviceOn({ code }: NonNullable<Flow['failing']>['error']): string {
+  return code === 'source_not_found'
+    ? 'Create the folder, or create a flow with the right path, letter case included.'
+    : reasonOf(code as TransferErrorCode).advice;
 }
 
 function Schedule({ flow }: { flow: Flow }) {
