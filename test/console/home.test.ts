@@ -288,7 +288,7 @@ await describeConsole('the home page of the console', () => {
     });
     const page = await console.visitSignedIn(HOME);
     const expiring = finding(page, '1 API key expires within seven days');
-    await expiring.getByText('nightly expires tomorrow').waitFor();
+    await expiring.getByText('nightly expires in 1 day').waitFor();
     await eventually(() => described(page, 'API keys')).toBe('1 expires soon');
     await expiring.getByRole('link').click();
     await page.getByRole('row').filter({ hasText: 'nightly' }).waitFor();
