@@ -10,10 +10,16 @@ import {
 } from '../support/console/console.ts';
 import { beginSession } from '../support/console/pages.ts';
 import { useConsole } from '../support/console/use-console.ts';
+import { TRANSFER_EVENTS } from '../support/domain/samples.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
-import { addDeliveries, addWebhook } from '../support/webhooks/webhooks.ts';
+import {
+  addDeliveries,
+  addWebhook,
+  appendEvents,
+  appendTransfer,
+} from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -119,5 +125,19 @@ await describeConsole('roles in the console', () => {
       await page.getByRole('heading', { name: 'Configuration' }).waitFor();
       expect(await page.getByRole('heading', { name: 'Test', exact: true }).count()).toBe(count);
     }
+  });
+
+  test('an auditor learns from the audit log whose key caused an event', LONG, async () => {
+    const { store } = console.installation;
+    const { transferId } = await appendTransfer(store, ['admitted']);
+    const actor = `key:${console.keyId}`;
+    const cancelled = [TRANSFER_EVENTS.cancelled];
+    await appendEvents(store, `transfer-${transferId}`, cancelled, 'acc_default', new Date(), {
+      actor,
+    });
+    const page = await visitAs('auditor', `/console/transfers/${transferId}`);
+    await page.getByRole('link', { name: actor }).click();
+    await title(page).filter({ hasText: 'Audit log' }).waitFor();
+    await page.getByRole('link', { name: 'Test administrator' }).first().waitFor();
   });
 });

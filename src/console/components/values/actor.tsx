@@ -1,3 +1,5 @@
+import { urlOf } from '../../api/client.ts';
+import { useSession } from '../../session.tsx';
 import { Name } from './names.tsx';
 
 interface ActorProps {
@@ -7,11 +9,22 @@ interface ActorProps {
   keyNames: ReadonlyMap<string, string>;
 }
 
-/** Names who caused an event: an API key by its name, anything else as the log has it. */
+/**
+ * Names who caused an event: an API key by its name, anything else as the log has it. An auditor may
+ * not list the keys: the audit log, which names them, is a link away.
+ */
 export function Actor({ actor, keyNames }: ActorProps) {
+  const mayAudit = useSession().session.scopes.includes('audit:all');
   const [kind = '', id = ''] = actor.split(':');
   const name = keyNames.get(id);
-  if (name === undefined) return <code>{actor}</code>;
+  if (name === undefined) {
+    if (!mayAudit || !id.startsWith('key_')) return <code>{actor}</code>;
+    return (
+      <a href={urlOf('/console/audit', { query: { actor: id } })} title="Show who it is">
+        <code>{actor}</code>
+      </a>
+    );
+  }
   return (
     <span title={actor}>
       <Name of={name} /> ({kind === 'console' ? 'console' : 'API key'})
