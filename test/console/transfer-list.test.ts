@@ -490,6 +490,33 @@ await describeConsole('the list of transfers', () => {
     },
   );
 
+  test('continues a change of many after the session has ended', LONG, async () => {
+    for (const name of ['a.csv', 'b.csv']) await append('interrupted', name, FAILED);
+    await untilFound('interrupted&status=failed', 2);
+    const page = await console.visitSignedIn(`${list('interrupted')}&status=failed`);
+    await page.getByRole('button', { name: 'Retry all' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Retry transfers' });
+    await dialog.getByText('2 failed').waitFor();
+    let calls = 0;
+    await page.route('**/v1/transfers/bulk', async (route) => {
+      calls += 1;
+      if (calls === 1) await console.installation.sql`delete from work.console_sessions`;
+      await route.continue();
+    });
+    await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+    const again = page.getByRole('dialog', { name: 'Sign in again' });
+    await again.getByLabel('API key').fill(console.key);
+    await page.keyboard.press('Enter');
+    await again.waitFor({ state: 'detached' });
+    console.pardon(401);
+    await dialog.getByText('Stopped. 0 retried of up to 2.').waitFor();
+    await dialog.getByText('The session ended before the others.').waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole('button', { name: 'Continue' }).click();
+    await dialog.getByText('2 retried.').waitFor();
+    expect(calls).toBe(2);
+  });
+
   test('keeps check marks and places while rows change, also by keyboard', LONG, async () => {
     const id = await wait('moving', 'first.csv');
     await untilFound('moving', 1);

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { BulkAction, BulkAnswer, BulkRequest, Priority } from '../../../api/api-types.ts';
-import { RequestFailed } from '../../../api/client.ts';
+import { endsSession, RequestFailed } from '../../../api/client.ts';
 import { CloseButton } from '../../../components/dialogs/dialog.tsx';
 import { ProblemNotice } from '../../../components/feedback/problem.tsx';
 import { useKeptOpen } from '../../../components/forms/surrounding-dialog.ts';
@@ -121,7 +121,13 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
           {state === 'stopped' && !error && ' The others stay as they are.'}
         </p>
       </div>
-      {error && <ProblemNotice error={error} />}
+      {error &&
+        // What the service says of it is for programs: by now, the user has signed in again.
+        (endsSession(error.problem) ? (
+          <p class="notice warning">The session ended before the others.</p>
+        ) : (
+          <ProblemNotice error={error} />
+        ))}
       {error && <p>Continue repeats the last call, which Waybill carries out once.</p>}
       {refusals.length > 0 && (
         <ul class="refusals" aria-label="Refused transfers">
