@@ -221,6 +221,12 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('link', { name: 'Download' }).click();
     expect((await download).suggestedFilename()).toBe(`${transferId}.receipt.json`);
     await page.emulateMedia({ media: 'print' });
+    // Of A4 without its margins.
+    await page.setViewportSize({ width: 720, height: 1_000 });
+    const history = page.locator('.receipt table');
+    expect(await history.getByRole('columnheader', { name: 'Actor' }).isVisible()).toBe(true);
+    const cell = "getComputedStyle(document.querySelector('.receipt tbody td')).display";
+    expect(await page.evaluate(cell)).toBe('table-cell');
     const ink = () => page.evaluate("getComputedStyle(document.querySelector('h1')).color");
     const inkOfLight = await ink();
     await page.evaluate("document.documentElement.dataset.theme = 'dark'");
