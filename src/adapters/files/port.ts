@@ -228,10 +228,18 @@ export interface Leftovers {
    */
   since?: Date;
   /**
-   * True if the transfer has completed. An older file that it had set aside then never gets its
-   * name back: a consumer may have taken the new file, and would get the older one again.
+   * True if the transfer has completed. A file that its claims had set aside then gets its name back
+   * only if it may be the delivered one: a consumer may have taken that, and would get an older file
+   * again.
    */
   completed?: boolean;
+  /** Size of the file that a completed transfer has delivered, in bytes. Null if unknown. */
+  size?: number | null;
+  /**
+   * True if an earlier clean-up may have removed the parts. That none is left then does not show that
+   * one of them got its name.
+   */
+  repeated?: boolean;
   signal: AbortSignal;
 }
 
@@ -309,8 +317,8 @@ export interface FileEndpoint {
   /**
    * Removes everything unfinished that any claim of a transfer left at its destination: parts,
    * uploads, blocks. Never changes a file under the destination's own name. If no file has that
-   * name, an older file that an interrupted commit had set aside gets it back, unless the transfer
-   * has completed. To be called when the transfer has ended. Throws FileError if something is left,
+   * name, an older file that an interrupted commit had set aside gets it back, unless a newer one
+   * was published. To be called when the transfer has ended. Throws FileError if something is left,
    * to be called again later.
    */
   removeLeftovers(path: string, leftovers: Leftovers): Promise<void>;

@@ -114,7 +114,7 @@ function createAside({ sql, store, logger }: AdmissionDeps): Aside {
           const creation = { stream: streamName('transfer', transferId), revision: 0 };
           if ((await findEvent(store, creation)) !== null) return;
           // An older copy of the log was restored, and does not know this transfer.
-          const ended = { transferId, leftovers: true, completed: false, after: false };
+          const ended = { transferId, leftovers: true, completed: false, size: null, after: false };
           return removeJobs(sql, [ended]);
         });
       } catch (error) {
@@ -154,7 +154,8 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   if (isEnded(lost.state)) {
     const after = !isClosed(lost.state);
     const completed = lost.state.status === 'completed';
-    await removeJobs(deps.sql, [{ transferId, leftovers: true, completed, after }]);
+    const size = completed ? lost.state.facts.size_bytes : null;
+    await removeJobs(deps.sql, [{ transferId, leftovers: true, completed, size, after }]);
   } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 

@@ -3,6 +3,7 @@
  * uploads at its destination. The mover removes them (src/processes/mover/cleanup.ts).
  */
 import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { AFTER_CHANNEL, scheduledSteps } from '../after/table.ts';
 import type { EndedTransfer } from './decide.ts';
 import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './job-table/jobs.ts';
@@ -15,6 +16,10 @@ export interface Cleanup {
   resume_record: unknown;
   /** True if the transfer has completed. */
   completed: boolean;
+  /** Size of the file that it has delivered. Null if unknown. */
+  size_bytes: bigint | null;
+  /** True if an earlier clean-up may have removed the parts. */
+  repeated: boolean;
   /** Tries so far, with the current one. */
   tries: number;
 }
@@ -26,13 +31,19 @@ export interface Cleanup {
 export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promise<void> {
   const ids = ended.map(({ transferId }) => transferId);
   const toCleanUp = ended.filter(({ leftovers }) => leftovers).map(({ transferId }) => transferId);
-  const completed = ended.filter((it) => it.completed).map(({ transferId }) => transferId);
+  const completed = ended.filter((it) => it.completed);
   const continued = ended.filter(({ after }) => after).map(({ transferId }) => transferId);
   const scheduled = continued.length > 0 ? sql`, ${scheduledSteps(sql, continued)}` : sql``;
   await sql`
     with ${deletedJobs(sql, ids)} ${scheduled}
-    insert into work.cleanups (transfer_id, account_id, destination, resume_record, completed)
-    select deleted.*, transfer_id = any(${completed}::text[]) from deleted
+    insert into work.cleanups (
+      transfer_id, account_id, destination, resume_record, completed, size_bytes)
+    select deleted.*, c.transfer_id is not null, c.size_bytes
+      from deleted
+      left join unnest(
+        ${completed.map(({ transferId }) => transferId)}::text[],
+        ${completed.map(({ size }) => size)}::bigint[]) as c(transfer_id, size_bytes)
+      using (transfer_id)
      where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
   if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
   if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
@@ -56,7 +67,7 @@ export async function removeUnknownJobs(sql: Sql, transferIds: string[]): Promis
 
 /**
  * Schedules clean-up of an attempt's leftovers, again if it already ran. Does nothing while the
- * transfer is open.
+ * transfer is open. `state` says how the transfer has ended.
  */
 export async function cleanUpIfEnded(
   sql: Queryable,
@@ -65,11 +76,20 @@ export async function cleanUpIfEnded(
     accountId,
     destination,
   }: { transferId: string; accountId: string; destination: string },
+  state: Transfer,
 ): Promise<void> {
+  const completed = state.status === 'completed';
+  const size = completed ? state.facts.size_bytes : null;
   await sql`
-    insert into work.cleanups (transfer_id, account_id, destination)
-    select ${transferId}, ${accountId}, ${destination} where not ${hasJob(sql, sql`${transferId}`)}
-    on conflict (transfer_id) do update set due_at = now(), tries = 0`;
+    insert into work.cleanups as c (
+      transfer_id, account_id, destination, completed, size_bytes, repeated)
+    select ${transferId}, ${accountId}, ${destination}, ${completed}, ${size}::bigint, true
+     where not ${hasJob(sql, sql`${transferId}`)}
+    on conflict (transfer_id) do update set
+      due_at = now(), tries = 0, completed = c.completed or excluded.completed,
+      size_bytes = coalesce(c.size_bytes, excluded.size_bytes),
+      -- a try that is under way may have removed the parts
+      repeated = c.repeated or c.tries > 0`;
 }
 
 /**
@@ -92,7 +112,8 @@ export async function takeDueCleanups(
           and not exists (
             select from unnest(${avoided}::text[]) server where starts_with(destination, server))
         order by due_at limit ${limit} for update skip locked)
-    returning transfer_id, account_id, destination, resume_record, completed, tries`;
+    returning transfer_id, account_id, destination, resume_record, completed, size_bytes,
+              repeated, tries`;
 }
 
 /** Removes a clean-up that is done. Keeps it if it was scheduled again, which resets `tries`. */

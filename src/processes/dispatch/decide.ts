@@ -52,6 +52,8 @@ export interface EndedTransfer {
   leftovers: boolean;
   /** True if it has ended well: its file has had its name. */
   completed: boolean;
+  /** Size of that file, in bytes. Null if it is unknown, or if the transfer has not completed. */
+  size: number | null;
   /** True if steps after it are left. */
   after: boolean;
 }
@@ -167,6 +169,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || event.data.verification.read_back,
           completed: true,
+          size: event.data.size_bytes,
           after: event.data.source_version !== undefined,
         },
       ];
@@ -176,6 +179,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           transferId,
           leftovers: event.revision > END_OF_FIRST_ATTEMPT || !endedBeforeWriting(event.data),
           completed: false,
+          size: null,
           after: false,
         },
       ];
@@ -186,6 +190,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           transferId,
           leftovers: event.revision >= END_OF_FIRST_ATTEMPT,
           completed: false,
+          size: null,
           after: false,
         },
       ];

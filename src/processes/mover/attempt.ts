@@ -117,10 +117,11 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
     deps.givenUp,
   );
   await recordInJob(deps, started, ended);
-  if (!endedBy(ended, cause)) return leaveToOthers(deps, claim);
+  if (!endedBy(ended, cause)) return leaveToOthers(deps, claim, ended.state);
   if (outcome.type === 'failed') return ended.state.status === 'failed' ? 'failed' : 'retried';
   if (outcome.type === 'completed') {
-    if (leftovers) await untilAnswered(() => cleanUpIfEnded(deps.sql, claim), deps.givenUp);
+    const again = () => cleanUpIfEnded(deps.sql, claim, ended.state);
+    if (leftovers) await untilAnswered(again, deps.givenUp);
     return 'completed';
   }
   return requeued || signal.reason === 'shutdown' ? 'released' : 'lease_lost';
@@ -175,8 +176,12 @@ async function recordInJob(
  * Schedules clean-up again. The process that ended the attempt has cleaned up, maybe before this
  * attempt wrote its last bytes.
  */
-async function leaveToOthers({ sql, givenUp }: AttemptDeps, claim: Claim): Promise<'lease_lost'> {
-  await untilAnswered(() => cleanUpIfEnded(sql, claim), givenUp);
+async function leaveToOthers(
+  { sql, givenUp }: AttemptDeps,
+  claim: Claim,
+  state: Transfer,
+): Promise<'lease_lost'> {
+  await untilAnswered(() => cleanUpIfEnded(sql, claim, state), givenUp);
   return 'lease_lost';
 }
 

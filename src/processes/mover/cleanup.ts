@@ -82,10 +82,11 @@ export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<n
 /** Removes what one transfer left. Rejects only if Postgres does not answer. */
 async function cleanUpOne(
   { sql, logger, endpoints, silent }: CleanupDeps,
-  { transfer_id, account_id, destination, resume_record, completed, tries }: Cleanup,
+  cleanup: Cleanup,
   catalog: Catalog,
   signal: AbortSignal,
 ): Promise<void> {
+  const { transfer_id, account_id, destination, resume_record, size_bytes, tries } = cleanup;
   const match = matchEndpoint(
     parseTransferUri(destination, 'destination'),
     catalog.endpoints,
@@ -99,7 +100,9 @@ async function cleanUpOne(
           transferId: transfer_id,
           resume: (resume_record as ResumeRecord | null)?.destination ?? null,
           since: new Date(timeOf(transfer_id)),
-          completed,
+          completed: cleanup.completed,
+          size: size_bytes === null ? null : Number(size_bytes),
+          repeated: cleanup.repeated,
           signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
         }),
       );

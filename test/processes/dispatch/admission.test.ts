@@ -4,6 +4,7 @@ import { endAttempt, startTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
+import type { Transfer } from '../../../src/domain/transfers/transfer.ts';
 import { runAdmission } from '../../../src/processes/dispatch/admission.ts';
 import { saveResumeRecords } from '../../../src/processes/dispatch/claims.ts';
 import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
@@ -18,6 +19,7 @@ import {
   openTestInstallation,
   submit,
   type TestInstallation,
+  transferInLog,
 } from '../../support/service/installation.ts';
 import { startDispatch } from '../../support/service/roles.ts';
 import { storyOf, until } from '../../support/service/transfers.ts';
@@ -158,6 +160,31 @@ describeWithPostgres('admission', () => {
     expect((await storyOf(installation, id)).at(-1)).not.toBe('queued: mover_lost');
   });
 
+  test('a repeated clean-up knows how the transfer has ended', async () => {
+    const open = await transferInLog(installation, await create());
+    const ended = {
+      status: 'completed',
+      facts: { ...open.facts, size_bytes: 5 },
+    } as Transfer;
+    const transferId = newId('txr');
+    const it = { transferId, accountId: 'acc_default', destination: 'sftp://files/b' };
+    const { sql } = installation;
+    const row = async () =>
+      (await sql`select * from work.cleanups where transfer_id = ${transferId}`)[0];
+
+    await sql`insert into work.cleanups (transfer_id, account_id, destination)
+              values (${transferId}, 'acc_default', 'sftp://files/b')`;
+    await cleanUpIfEnded(sql, it, open);
+    expect(await row()).toMatchObject({ completed: false, size_bytes: null, repeated: false });
+    await sql`update work.cleanups set tries = 1 where transfer_id = ${transferId}`;
+    await cleanUpIfEnded(sql, it, ended);
+    expect(await row()).toMatchObject({ completed: true, size_bytes: 5n, repeated: true });
+    await sql`delete from work.cleanups where transfer_id = ${transferId}`;
+    await cleanUpIfEnded(sql, it, ended);
+    expect(await row()).toMatchObject({ completed: true, size_bytes: 5n, repeated: true });
+    await sql`delete from work.cleanups where transfer_id = ${transferId}`;
+  });
+
   test('finds resume records again after the jobs were derived again', async () => {
     const id = await create();
     const before = startDispatch(installation);
@@ -167,11 +194,12 @@ describeWithPostgres('admission', () => {
       update work.transfer_jobs set resume_record = '{"committing": {"size": 1}}' where transfer_id = ${id}`;
 
     await rebuildDispatch(installation.sql, installation.logId);
-    await cleanUpIfEnded(installation.sql, {
-      transferId: id,
-      accountId: 'acc_default',
-      destination: 'sftp://files/b',
-    });
+    const state = await transferInLog(installation, id);
+    await cleanUpIfEnded(
+      installation.sql,
+      { transferId: id, accountId: 'acc_default', destination: 'sftp://files/b' },
+      state,
+    );
     expect(
       await installation.sql`select from work.cleanups where transfer_id = ${id}`,
     ).toHaveLength(0);
