@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { rename } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
@@ -161,14 +161,17 @@ await describeTransfers('what a transfer that ends leaves', () => {
     expect(await files('twice')).toEqual(['same']);
   });
 
-  test('the file that a completed transfer set aside stays away when a consumer took the new one', async () => {
+  test.each([
+    ['an older file stays away when a consumer took the new one', 'taken', []],
+    ['the delivered file gets its name back', 'delivered', ['daily']],
+  ])('of what a completed transfer has set aside, %s', async (_, folder, left) => {
     const { sql } = pair.installation;
     pair.destination.throttle(Number.POSITIVE_INFINITY);
     pair.create('daily', MiB);
     await sql`alter table work.cleanups alter due_at set default 'infinity'`;
     await pair.destination.refuse(true);
     pair.destination.cut();
-    const id = await submit(pair.installation, 'sftp://alpha/daily', 'sftp://beta/taken/');
+    const id = await submit(pair.installation, 'sftp://alpha/daily', `sftp://beta/${folder}/`);
     await until('a retry', async () => (await storyOf(pair.installation, id)).length > 3);
     await pair.destination.refuse(false);
     await untilStatus(pair.installation, id, 'completed');
@@ -176,12 +179,13 @@ await describeTransfers('what a transfer that ends leaves', () => {
       'its clean-up is scheduled',
       async () => (await sql`select from work.cleanups`).length === 1,
     );
-    const at = (name: string) => join(pair.beta.root, 'taken', name);
-    // As if the consumer had taken one file, and the other were the older one.
-    await rename(at('daily'), at(`.daily.${id}.clm_1.old`));
+    const at = (name: string) => join(pair.beta.root, folder, name);
+    const aside = at(`.daily.${id}.clm_1.old`);
+    await rename(at('daily'), aside);
+    if (folder === 'taken') await writeFile(aside, 'older');
     await sql`alter table work.cleanups alter due_at set default now()`;
     await sql`update work.cleanups set due_at = now()`;
     await until('the clean-up', async () => (await sql`select from work.cleanups`).length === 0);
-    expect(await files('taken')).toEqual([]);
+    expect(await files(folder)).toEqual(left);
   });
 });

@@ -1,12 +1,19 @@
-import { dirname, join } from 'node:path/posix';
+import { basename, dirname, join } from 'node:path/posix';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
-import { FileError, type FileStep, type Leftovers } from './port.ts';
+import { FileError, type FileStep, type Leftovers, type OpenDestination } from './port.ts';
 
 /** The operations of a server on names. Each one fails with the server's answer. */
 export interface Names {
   /** Returns null if nothing has the name, or if the server does not say. */
   typeOf(path: string): Promise<'file' | 'directory' | null>;
+  /** Returns the bytes of a file. Null if there is none, or if the server does not say. */
+  sizeOf(path: string): Promise<number | null>;
+  /**
+   * Returns the names in a folder that have the marker in them. The folder may have any number of
+   * others. None if the account may not list it. Throws any other refusal, or the signal's reason.
+   */
+  list(folder: string, marker: string, signal: AbortSignal): Promise<string[]>;
   /** May replace a file or fail: servers differ. */
   rename(from: string, to: string): Promise<void>;
   /** Always replaces a file; null if the server has no such operation. */
@@ -80,12 +87,14 @@ export async function publish(
       if (isAside || (await names.typeOf(path)) === null) contention.changed();
       if (kept !== null) await contention.wait(kept);
     }
-    if (isAside) await removeAside(names, aside, part, path);
-    return { atomicReplace };
   } catch (error) {
-    if (isAside) await settle(names, aside, path).catch(() => undefined);
+    // The part may be gone: see `assertPart`. This claim does not know what it has set aside then,
+    // an older file or the one of a successor.
+    if (isAside) await giveBack(names, aside, path).catch(() => undefined);
     throw error;
   }
+  if (isAside) await removeAside(names, aside, part, path);
+  return { atomicReplace };
 }
 
 /** Creates the error for a destination whose name a folder has. */
@@ -142,12 +151,14 @@ export async function onPart<Answer>(
 
 /**
  * Removes the file set aside. If that is denied, the publication is undone: an account that may
- * rename but not remove would leave such a file for each transfer.
+ * rename but not remove would leave such a file for each transfer. It cannot be undone if a consumer
+ * has taken the newer file.
  */
 async function removeAside(names: Names, aside: string, part: string, path: string): Promise<void> {
   const refusal = await refusalOf(names, names.remove(aside));
   if (refusal === null) return;
-  await names.rename(path, part).catch(() => undefined);
+  const undone = await refusalOf(names, names.rename(path, part)).catch((error) => error);
+  if (undone === null) await giveBack(names, aside, path).catch(() => undefined);
   throw refusal;
 }
 
@@ -190,11 +201,34 @@ export async function refusalOf(names: Names, work: Promise<unknown>): Promise<u
 }
 
 /**
- * Completes an interrupted publication. The older file gets its name back if no file has it;
- * otherwise it is removed.
+ * Completes a publication that broke off: gives the older file its name back, or removes it. Call it
+ * after the part was taken over: a stale claim can then no longer publish it. `part` is its new name.
+ *
+ * The process or the connection may have ended between any two requests of `publish`:
+ * - If a part of the transfer is left, it has not got its name. So the older file gets its own back,
+ *   unless a newer one has it. The part may have the name of any claim: a successor renames it, and
+ *   may end before the next resume point.
+ * - If none is left, the part got its name: a clean-up settles before it removes parts. So the older
+ *   file was replaced. Nothing under the name then means that a consumer has taken the newer file.
+ * - If the listing fails, or hides such names, nothing is certain. A file that appears again is
+ *   better than a lost one, so the older file goes back.
  */
-export async function settle(names: Names, aside: string, path: string): Promise<void> {
+export async function settle(
+  names: Names,
+  aside: string,
+  part: string,
+  path: string,
+  { transferId, signal }: Pick<OpenDestination, 'transferId' | 'signal'>,
+): Promise<void> {
   if (!(await names.typeOf(aside))) return;
+  if (await names.typeOf(part)) return giveBack(names, aside, path);
+  const { listed } = await tryListing(names, path, transferId, signal);
+  if (isReplaced(listed, aside, path, transferId)) await names.remove(aside);
+  else await giveBack(names, aside, path);
+}
+
+/** Gives an older file its name back. Removes it if another file has the name. */
+async function giveBack(names: Names, aside: string, path: string): Promise<void> {
   if (!(await names.typeOf(path))) {
     const refusal = await refusalOf(names, names.rename(aside, path));
     if (refusal === null) return;
@@ -204,34 +238,65 @@ export async function settle(names: Names, aside: string, path: string): Promise
   await names.remove(aside);
 }
 
+/** Returns whether a listing shows a file that was set aside, and no part of the transfer. */
+function isReplaced(listed: string[], aside: string, path: string, transferId: string): boolean {
+  const hasPart = listed.some((name) => isPartOf(name, path, transferId));
+  return !hasPart && listed.includes(basename(aside));
+}
+
+/** Lists the names of a transfer. Also returns the server's refusal to do so. */
+async function tryListing(
+  names: Names,
+  path: string,
+  transferId: string,
+  signal: AbortSignal,
+): Promise<{ listed: string[]; refusal: unknown }> {
+  let listed: string[] = [];
+  const listing = names.list(dirname(path), transferId, signal).then((found) => {
+    listed = found;
+  });
+  const refusal = await refusalOf(names, listing);
+  signal.throwIfAborted();
+  return { listed, refusal };
+}
+
 /**
- * Removes the parts of all claims of a transfer: first those that the resume point names, then
- * those that are listed. Also settles the files that the claims set aside, or removes them if the
- * transfer has completed. `list` returns the names in the destination's folder that `isWanted`
- * accepts; a failed listing leaves nothing of the resume point behind. Stops when the signal
- * aborts: a claim that has ended must not remove the part of its successor.
+ * Removes the parts of all claims of a transfer: those that are listed, and those that the resume
+ * point names. Before that, settles the files that the claims set aside: a part that is left shows
+ * that none was published. If the listing is refused, does so with the names of the resume point.
+ * Throws a refusal that may pass. Stops when the signal aborts: a claim that has ended must not
+ * remove the part of its successor.
+ *
+ * If the transfer has completed, a file set aside under no other name may be the delivered one: the
+ * server can carry out a late request of a stale claim. One of another size is the older file.
  */
 export async function removeParts(
   names: Names,
   path: string,
-  { transferId, resume, completed, signal }: Leftovers,
-  list: (folder: string, isWanted: (name: string) => boolean) => Promise<string[]>,
+  { transferId, resume, completed, repeated, size, signal }: Leftovers,
 ): Promise<void> {
-  const isAside = (name: string) => isAsideOf(name, path, transferId);
-  const isWanted = (name: string) => isAside(name) || isPartOf(name, path, transferId);
+  const { listed, refusal } = await tryListing(names, path, transferId, signal);
+  const recorded = resume && (resume.state as PartState).part;
+  const found = new Set(recorded ? [recorded, asidePath(recorded), ...listed] : listed);
 
-  async function removeAll(found: string[]): Promise<void> {
-    for (const name of found.filter(isWanted)) {
-      signal.throwIfAborted();
-      const place = join(dirname(path), name);
-      if (isAside(name) && !completed) await settle(names, place, path);
-      else await names.remove(place);
-    }
+  /** Returns whether a file set aside must not get its name back. */
+  async function isOlder(aside: string): Promise<boolean> {
+    if (!completed) return !repeated && isReplaced(listed, aside, path, transferId);
+    const held = await names.sizeOf(aside);
+    return typeof size === 'number' && held !== null && held !== size;
   }
 
-  if (resume) {
-    const { part } = resume.state as PartState;
-    await removeAll([part, asidePath(part)]);
+  const at = (name: string) => join(dirname(path), name);
+  for (const name of [...found].filter((other) => isAsideOf(other, path, transferId))) {
+    signal.throwIfAborted();
+    const aside = at(name);
+    if (!(await names.typeOf(aside))) continue;
+    if (await isOlder(aside)) await names.remove(aside);
+    else await giveBack(names, aside, path);
   }
-  await removeAll(await list(dirname(path), isWanted));
+  for (const name of [...found].filter((other) => isPartOf(other, path, transferId))) {
+    signal.throwIfAborted();
+    await names.remove(at(name));
+  }
+  if (refusal !== null) throw refusal;
 }

@@ -3,44 +3,13 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { FileEndpoint } from '../../../src/adapters/files/port.ts';
 import { type Names, publish } from '../../../src/adapters/files/publish.ts';
-import { startFtpsServer, whyNoFtpsServer } from '../../support/file-servers/ftps/server.ts';
-import { endpointOn as sftpEndpointOn } from '../../support/file-servers/sftp/endpoint.ts';
-import { startSftpServer, whyNoSftpServer } from '../../support/file-servers/sftp/server.ts';
+import { whyNoFtpsServer } from '../../support/file-servers/ftps/server.ts';
+import { whyNoSftpServer } from '../../support/file-servers/sftp/server.ts';
 import { options, upload, whole, writeFrom } from './contract.ts';
-import { endpointOn } from './ftps/ftps-endpoint.ts';
+import { type Fixture, openSsh, proftpd, SERVERS } from './no-rename-over.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
-
-interface Fixture {
-  endpoint: FileEndpoint;
-  root: string;
-  stop(): Promise<void>;
-}
-
-async function openSsh(): Promise<Fixture> {
-  const server = await startSftpServer({ denied: ['posix-rename'] });
-  return { endpoint: sftpEndpointOn(server), root: server.root, stop: server.stop };
-}
-
-async function proftpd(): Promise<Fixture> {
-  const server = await startFtpsServer({
-    kind: 'proftpd',
-    tls: 'explicit',
-    extraConfig: 'AllowOverwrite off',
-  });
-  return {
-    endpoint: endpointOn(server, { maxConnections: 8 }),
-    root: server.root,
-    stop: server.stop,
-  };
-}
-
-const SERVERS = [
-  ['OpenSSH without posix-rename', await whyNoSftpServer(), openSsh],
-  ['ProFTPD without AllowOverwrite', await whyNoFtpsServer('proftpd'), proftpd],
-] as const;
 
 describe.each(SERVERS)('rival uploads to one name on %s', (_name, whyNot, start) => {
   let fixture: Fixture;
@@ -180,6 +149,8 @@ describe('a successor that publishes during the commit of a stale claim', () => 
         next();
         return files.has(path) ? 'file' : null;
       },
+      sizeOf: async (path) => files.get(path)?.length ?? null,
+      list: async () => [],
       async rename(from, to) {
         next();
         const content = files.get(from);

@@ -74,8 +74,8 @@ async function openPart(
   }
   if (resume) {
     const theirs = join(dirname(path), (resume.state as PartState).part);
-    await settle(namesOn(connection), asidePath(theirs), path);
     const held = await takeOver(connection, theirs, part);
+    await settle(namesOn(connection), asidePath(theirs), part, path, options);
     const from = safelyHeld(held, resume.bytes, options);
     if (from === size && from > 0)
       return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });

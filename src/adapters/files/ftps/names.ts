@@ -1,12 +1,18 @@
 import type { Names } from '../publish.ts';
 import type { Connection } from './connection.ts';
-import { isRefusal } from './errors.ts';
+import { isRefusal, nullIfRefused } from './errors.ts';
+import { entriesOf } from './listing.ts';
 import { existing } from './stat.ts';
 
 /** `stalls` multiplies the time that a rename may take. */
 export function namesOn(connection: Connection, stalls = 1): Names {
   return {
     typeOf: async (path) => (await existing(connection, path))?.type ?? null,
+    sizeOf: async (path) => (await existing(connection, path))?.size ?? null,
+    async list(folder, marker) {
+      const entries = await entriesOf(connection, folder, marker).catch(nullIfRefused);
+      return entries?.map(({ name }) => name) ?? [];
+    },
     async rename(from, to) {
       await connection.request(`RNFR ${from}`);
       await connection.request(`RNTO ${to}`, stalls);

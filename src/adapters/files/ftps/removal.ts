@@ -1,7 +1,6 @@
 import { FileError, type Leftovers } from '../port.ts';
 import { removeParts } from '../publish.ts';
-import { fileError, nullIfRefused } from './errors.ts';
-import { entriesOf } from './listing.ts';
+import { fileError } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';
 
@@ -16,8 +15,8 @@ export async function remove(pool: Pool, path: string, signal: AbortSignal): Pro
 }
 
 /**
- * Removes the leftovers of all claims of a transfer. If the server refuses to list the folder, it
- * removes those that were recorded.
+ * Removes the leftovers of all claims of a transfer. If the server refuses to list the folder,
+ * removes only what the resume point names.
  */
 export async function removeLeftovers(
   pool: Pool,
@@ -25,13 +24,9 @@ export async function removeLeftovers(
   leftovers: Leftovers,
 ): Promise<void> {
   try {
-    await pool.use(leftovers.signal, 'commit', async (connection) => {
-      await removeParts(namesOn(connection), path, leftovers, async (folder, isWanted) => {
-        const listing = entriesOf(connection, folder, leftovers.transferId);
-        const entries = (await listing.catch(nullIfRefused)) ?? [];
-        return entries.map(({ name }) => name).filter(isWanted);
-      });
-    });
+    await pool.use(leftovers.signal, 'commit', (connection) =>
+      removeParts(namesOn(connection), path, leftovers),
+    );
   } catch (error) {
     throw fileError(error, 'commit', path, 'destination');
   }

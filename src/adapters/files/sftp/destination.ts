@@ -69,8 +69,8 @@ async function openPart(
   };
   if (resume) {
     const theirs = join(dirname(path), (resume.state as PartState).part);
-    await settle(namesOn(connection), asidePath(theirs), path);
     const held = await takeOver(connection, theirs, part);
+    await settle(namesOn(connection), asidePath(theirs), part, path, options);
     const handle =
       held >= resume.bytes && held <= size
         ? await openToContinue(connection, part, resume.bytes)

@@ -1,22 +1,37 @@
 import type { Stats } from 'ssh2';
 import type { Names } from '../publish.ts';
-import { hasStatus, isRefusal, SSH_FX_NO_SUCH_FILE } from './errors.ts';
+import {
+  hasStatus,
+  isRefusal,
+  nullIfRefused,
+  SSH_FX_NO_SUCH_FILE,
+  SSH_FX_PERMISSION_DENIED,
+} from './errors.ts';
 import { typeOf } from './file-type.ts';
+import { namesIn } from './listing.ts';
 import type { Connection } from './session.ts';
+
+/** The folder does not exist, or the account may not list it. */
+const NO_LISTING = [SSH_FX_NO_SUCH_FILE, SSH_FX_PERMISSION_DENIED];
 
 /** `stalls` multiplies the time that a rename may take. */
 export function namesOn(connection: Connection, stalls = 1): Names {
+  /** Looks at a link itself, not at its target. */
+  const lstat = (path: string) =>
+    connection.request<Partial<Stats>>((sftp, done) => sftp.lstat(path, done)).catch(nullIfRefused);
   return {
-    /** Returns the type of a link itself, not of its target. */
     async typeOf(path) {
-      try {
-        const stats = await connection.request<Stats>((sftp, done) => sftp.lstat(path, done));
-        const type = await typeOf(connection, path, stats);
-        return type === 'directory' ? type : 'file';
-      } catch (error) {
-        if (isRefusal(error)) return null;
+      const stats = await lstat(path);
+      if (stats === null) return null;
+      return (await typeOf(connection, path, stats)) === 'directory' ? 'directory' : 'file';
+    },
+    sizeOf: async (path) => (await lstat(path))?.size ?? null,
+    async list(folder, marker, signal) {
+      const isWanted = (name: string) => name.includes(marker);
+      return namesIn(connection, folder, isWanted, signal).catch((error) => {
+        if (NO_LISTING.some((status) => hasStatus(error, status))) return [];
         throw error;
-      }
+      });
     },
     rename: (from, to) =>
       connection.request((sftp, done) => sftp.rename(from, to, done), { stalls }),

@@ -401,6 +401,20 @@ describe('on a server that does not rename over a file', () => {
     expect(Object.fromEntries(files)).toEqual({ '/file': 'old' });
   });
 
+  test('the older file that may not be removed stays away if a consumer took the newer one', async () => {
+    const { files, script } = folder();
+    const { file } = await written({
+      ...script,
+      DELE(path) {
+        if (path.endsWith('.old')) files.delete('/file');
+        return '550 No';
+      },
+    });
+    await expect(file.commit(whole(content))).rejects.toMatchObject({ code: 'permission_denied' });
+    await file.close();
+    expect([...files]).toEqual([[expect.stringMatching(/\.old$/), 'old']]);
+  });
+
   test.each([
     ['goes back if the commit broke off before the newer file had its name', /part \/file$/, 'old'],
     ['is removed if the commit broke off after that', /^DELE .*old$/, 'new'],

@@ -73,5 +73,6 @@ test('a clean-up in a folder that never ends ends with its signal', async () => 
   await expect(removeOn({ endless: entry('a') }, removed, signal)).rejects.toMatchObject({
     name: 'FileError',
   });
-  expect(removed).toEqual([`/in/${RECORDED}`]);
+  // The listing may still show a file set aside, and the part says what becomes of that.
+  expect(removed).toEqual([]);
 });

@@ -7,8 +7,6 @@ import {
   readdir,
   readFile,
   readlink,
-  rename,
-  rm,
   stat,
   symlink,
   writeFile,
@@ -450,58 +448,6 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
       expect(await readFile(join(folder, 'file'), 'utf8')).toBe('old');
       expect(await readdir(folder)).toEqual(['file']);
-    });
-
-    describe('after a commit broke off with the older file set aside', () => {
-      async function brokenOff(name: string, renamed: boolean) {
-        const content = randomBytes(1000);
-        const opening = options(content.length);
-        const path = at(`broken-off/${name}/file`);
-        const over = endpoint();
-        const file = await over.openDestination(path, opening);
-        await file.write(0, content);
-        const resume = await file.resumePoint(content.length);
-        await file.close();
-        const part = join(dirname(path), (resume.state as { part: string }).part);
-        await writeFile(part.replace(/part$/, 'old'), 'old');
-        if (renamed) await rename(part, path);
-        const { transferId } = opening;
-        return { content, path, over, transferId, resume };
-      }
-
-      test.each([
-        ['before the newer file had its name, clean-up restores the name of the older file', false],
-        ['after the newer file had its name, clean-up removes the older file', true],
-      ])('%s', async (_name, renamed) => {
-        const { content, path, over, transferId, resume } = await brokenOff(
-          `cleaned-up-${renamed}`,
-          renamed,
-        );
-        await over.removeLeftovers(path, { transferId, resume, signal: never });
-        expect(await readFile(path)).toEqual(renamed ? content : Buffer.from('old'));
-        expect(await readdir(dirname(path))).toEqual(['file']);
-      });
-
-      test('clean-up removes the older file if a consumer took the one that replaced it', async () => {
-        const { path, over, transferId, resume } = await brokenOff('taken', true);
-        await rm(path);
-        const leftovers = { transferId, resume, completed: true, signal: never };
-        await over.removeLeftovers(path, leftovers);
-        expect(await readdir(dirname(path))).toEqual([]);
-      });
-
-      test('a successor finds the older file in its place and replaces it', async () => {
-        const { content, path, over, transferId, resume } = await brokenOff('gone-on', false);
-        const second = await over.openDestination(
-          path,
-          options(content.length, { transferId, resume }),
-        );
-        expect(await readFile(path, 'utf8')).toBe('old');
-        await second.commit(whole(content));
-        await second.close();
-        expect(await readFile(path)).toEqual(content);
-        expect(await readdir(dirname(path))).toEqual(['file']);
-      });
     });
 
     test('a commit measures the file by its name if the server does not do so by its handle', async () => {
