@@ -33,8 +33,8 @@ interface Migration {
  * Applies new migrations in the order of their file names, then installs the SQL functions. Returns
  * the names of the applied migrations. Each file is a separate transaction, under a lock, so any
  * number of processes may call this at once. Throws MigrationError if an applied file has changed,
- * if a newer version of the service has migrated the database, if a file fails, or if a restore was
- * interrupted.
+ * if a newer version of the service has migrated the database, if a file fails, if a restore was
+ * interrupted, or if a new database is not encoded in UTF-8.
  */
 export async function migrate(
   sql: Sql,
@@ -110,6 +110,20 @@ async function requireEmpty(tx: Transaction): Promise<void> {
     );
 }
 
+/**
+ * Throws MigrationError for a database that cannot store every file name. Only a new installation is
+ * asked: one that works is left alone.
+ */
+async function requireUtf8(tx: Transaction): Promise<void> {
+  const [row] = await tx<{ name: string; encoding: string }[]>`
+    select current_database() as name, current_setting('server_encoding') as encoding`;
+  if (row?.encoding === 'UTF8') return;
+  throw new MigrationError(
+    `The database ${row?.name} has the encoding ${row?.encoding}, which cannot store every file ` +
+      "name. Create one with: create database NAME encoding 'UTF8' locale 'C' template template0",
+  );
+}
+
 function lock(tx: Transaction): PromiseLike<unknown> {
   return tx`select pg_advisory_xact_lock(${LOCK})`;
 }
@@ -135,7 +149,10 @@ async function applyNext(tx: Transaction, migrations: Migration[]): Promise<stri
   const applied = await tx<
     { name: string; sha256: string }[]
   >`select name, sha256 from work.migrations order by name`;
-  if (applied.length === 0) await requireEmpty(tx);
+  if (applied.length === 0) {
+    await requireEmpty(tx);
+    await requireUtf8(tx);
+  }
   const known = new Map(migrations.map((migration) => [migration.name, migration.sha256]));
   for (const { name, sha256 } of applied) {
     const expected = known.get(name);

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -99,6 +99,24 @@ describeWithPostgres('migrate', () => {
     await requireRestored(database.sql);
     await database.sql`drop trigger append_only on log.events`;
     await expect(requireRestored(database.sql)).rejects.toThrow(/log\.events lacks a trigger/);
+  });
+
+  it('rejects a new database that is not encoded in UTF-8', async () => {
+    const name = `waybill_test_${randomUUID().slice(0, 8)}`;
+    await database.sql.unsafe(
+      `create database ${name} encoding 'LATIN1' locale 'C' template template0`,
+    );
+    const url = new URL(database.url);
+    url.pathname = name;
+    const sql = connect(url.href, { max: 1 });
+    try {
+      await expect(migrate(sql)).rejects.toThrow(/has the encoding LATIN1, .* encoding 'UTF8'/);
+      const [row] = await sql`select to_regclass('work.migrations') as table`;
+      expect(row).toEqual({ table: null });
+    } finally {
+      await sql.end();
+      await database.sql.unsafe(`drop database ${name} with (force)`);
+    }
   });
 
   it('applies each file once when several processes start together', async () => {
