@@ -126,9 +126,19 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
       message: `The disk of Postgres is full: ${error.message}. ${MAKE_ROOM}`,
     };
   }
+  if (code === NO_RIGHT) {
+    return {
+      exitCode: EXIT.failed,
+      message:
+        `Postgres rejects this: ${error.message}. The user of DATABASE_URL must own the database, ` +
+        'or have the right CREATE on it and own the tables of Waybill.',
+    };
+  }
+  // Node names the path of a folder only if it fails to open it, not to read it.
+  const path = error.path ?? (code === 'EISDIR' ? 'A file of this command' : undefined);
   const wrong = FILE_FAULTS[code];
-  if (wrong !== undefined && error.path !== undefined && !error.syscall?.startsWith('spawn'))
-    return { exitCode: EXIT.invalid, message: `${error.path} ${wrong}` };
+  if (wrong !== undefined && path !== undefined && !error.syscall?.startsWith('spawn'))
+    return { exitCode: EXIT.invalid, message: `${path} ${wrong}` };
   // A file, a program or the socket of Postgres is missing.
   const ofPostgres = code !== 'ENOENT' || error.syscall === 'connect';
   if (ofPostgres && (isStoreUnavailable(error) || NOT_REACHED.test(code)))
@@ -160,6 +170,7 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 const MAKE_ROOM = 'Make room, then run the command again.';
 const TOO_MANY_CONNECTIONS = '53300';
 const READ_ONLY = '25006';
+const NO_RIGHT = '42501';
 /** SQLSTATE classes 28 (sign-in), 3D (no such database) and 57 (shutdown). */
 const NOT_REACHED = /^(28|3D|57)\w{3}$/;
 

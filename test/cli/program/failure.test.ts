@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { MigrationError } from '../../../src/adapters/postgres/migrate.ts';
 import { EXIT } from '../../../src/cli/program/exit-codes.ts';
@@ -42,6 +43,7 @@ describe('the failure of a command', () => {
   it.each([
     [{ code: 'ENOENT', syscall: 'open', path: '/a' }, EXIT.invalid, /^\/a does not exist$/],
     [{ code: 'ENOENT', syscall: 'uv_cwd' }, EXIT.failed, /^it says why$/],
+    [{ code: 'EISDIR', syscall: 'read' }, EXIT.invalid, /^A file .* is a folder, not a file$/],
     [{ code: '42601' }, EXIT.failed, /^This is an error in Waybill/],
   ])('of something else: %j', (fields, exitCode, message) => {
     expect(failureOf(failed(fields))).toEqual({
@@ -66,6 +68,31 @@ describeWithPostgres('a Postgres that takes no writes', () => {
     expect(ran).toMatchObject({
       code: 5,
       stderr: expect.stringMatching(/^waybill: Postgres takes no writes: cannot execute /),
+    });
+  });
+});
+
+describeWithPostgres('a Postgres whose user may create nothing', () => {
+  const role = `waybill_test_${randomUUID().slice(0, 8)}`;
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    await database.sql.unsafe(`create role ${role} login password 'p'`);
+  });
+  afterAll(async () => {
+    await database?.sql.unsafe(`drop role ${role}`);
+    await database?.drop();
+  });
+
+  it('is told which right it needs', async () => {
+    const url = new URL(database.url);
+    Object.assign(url, { username: role, password: 'p' });
+    const ran = await createCli(settingsFor(url.href)).run(['migrate']);
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /^waybill: Postgres rejects this: permission denied for database .* the right CREATE/,
+      ),
     });
   });
 });
