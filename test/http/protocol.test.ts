@@ -404,6 +404,7 @@ describeWithPostgres('HTTP', () => {
       status,
       headers: {
         'content-type': 'application/problem+json; charset=utf-8',
+        date: expect.stringMatching(/^\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT$/),
         'x-ratelimit-limit': '60',
       },
     });

@@ -146,6 +146,8 @@ async function sendProblem(
     'content-type': PROBLEM_TYPE,
     'content-length': Buffer.byteLength(body),
     connection: 'close',
+    // Node adds it to its own answers. RFC 9110, 6.6.1, requires it.
+    date: new Date().toUTCString(),
     'x-request-id': answer.request_id,
     ...counted,
   };
