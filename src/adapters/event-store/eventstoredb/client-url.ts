@@ -50,6 +50,7 @@ const HOW_TO_WRITE =
 /** Finds the user name and password as the client does: up to the first @, whatever is before. */
 const SIGN_IN = /^[^:]+:\/\/([^:]+:[^@]+)@/;
 const HEAD = /^(esdb(?:\+discover)?:\/\/)([^@/?]*@)?([^/?]*)\/?/i;
+const NODE = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::(\d+))?$/i;
 
 /**
  * Returns the connection string for the client. Throws EventStoreSettingsError if the client rejects
@@ -68,7 +69,7 @@ export function clientUrl({ url, user, password, caFile }: EventStoreDbSignIn): 
     );
   }
   if (caFile) requireCertificate(caFile);
-  requirePorts(signedIn);
+  requireNodes(signedIn);
   const complete = withOptions(signedIn, {
     ...(caFile ? { tlsCaFile: encodeURIComponent(caFile) } : {}),
     ...KEEPALIVE,
@@ -122,14 +123,19 @@ function requireAddress(url: string): void {
     throw new EventStoreSettingsError(`EVENTSTORE_URL has an @ after its address: ${HOW_TO_WRITE}`);
 }
 
-/** The client would wait for a port that cannot exist. */
-function requirePorts(url: string): void {
-  const ports = HEAD.exec(url)?.[3]?.matchAll(/:(\d+)(?=,|$)/g) ?? [];
-  for (const [, port] of ports)
-    if (!isPort(Number(port)))
+/** The client would wait for a host or a port that cannot exist. */
+function requireNodes(url: string): void {
+  for (const node of HEAD.exec(url)?.[3]?.split(',') ?? []) {
+    const [address, port] = NODE.exec(node) ?? [];
+    if (address === undefined)
+      throw new EventStoreSettingsError(
+        `EVENTSTORE_URL has an address that is no HOST or HOST:PORT: ${HOW_TO_WRITE}`,
+      );
+    if (port !== undefined && !isPort(Number(port)))
       throw new EventStoreSettingsError(
         'EVENTSTORE_URL has a port that is no whole number from 1 to 65535',
       );
+  }
 }
 
 function hasKnownOptions(url: string): boolean {
