@@ -4,7 +4,7 @@
  * or because its disk is nearly full. 25P03, 25P04: it ended a transaction that took too long.
  */
 const UNAVAILABLE =
-  /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOENT$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_AGAIN$|08|25006$|25P0[34]|53|57P)/;
+  /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_AGAIN$|08|25006$|25P0[34]|53|57P)/;
 
 /** Codes of Node for a certificate of the server that is not accepted. */
 const CERTIFICATE = /^(CERT_|UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|ERR_TLS_CERT_)/;
@@ -19,7 +19,12 @@ export function isCertificateFault(error: unknown): boolean {
  * succeed in a moment.
  */
 export function isPostgresUnavailable(error: unknown): boolean {
-  return UNAVAILABLE.test(codeOf(error)) || isCertificateFault(error);
+  return UNAVAILABLE.test(codeOf(error)) || isMissingSocket(error) || isCertificateFault(error);
+}
+
+/** Other errors with this code are about a file or program of this machine: no wait brings it. */
+function isMissingSocket(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect';
 }
 
 function codeOf(error: unknown): string {

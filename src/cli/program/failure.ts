@@ -139,10 +139,8 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   const wrong = FILE_FAULTS[code];
   if (wrong !== undefined && path !== undefined && !error.syscall?.startsWith('spawn'))
     return { exitCode: EXIT.invalid, message: `${path} ${wrong}` };
-  // A file, a program or the socket of Postgres is missing.
-  const ofPostgres = code !== 'ENOENT' || error.syscall === 'connect';
-  if (ofPostgres && (isStoreUnavailable(error) || NOT_REACHED.test(code)))
-    return { exitCode: EXIT.unavailable, message: `${faultOfPostgres(error)}. ${adviceOn(code)}` };
+  if (isStoreUnavailable(error) || NOT_REACHED.test(code))
+    return { exitCode: EXIT.unavailable, message: `${faultOfPostgres(error)}. ${adviceOn(error)}` };
   if (code === 'ENOSPC') {
     const written = error.path ?? 'A file or the output';
     return {
@@ -175,20 +173,22 @@ const NO_RIGHT = '42501';
 const NOT_REACHED = /^(28|3D|57)\w{3}$/;
 
 /** Returns false for a statement that a Postgres which runs has rejected, such as a deadlock. */
-function isAway(code: string): boolean {
-  return isPostgresUnavailable({ code }) || NOT_REACHED.test(code);
+function isAway(error: NodeJS.ErrnoException): boolean {
+  return isPostgresUnavailable(error) || NOT_REACHED.test(error.code ?? '');
 }
 
-function faultOfPostgres({ code = '', message }: NodeJS.ErrnoException): string {
+function faultOfPostgres(error: NodeJS.ErrnoException): string {
+  const { code, message } = error;
   if (code === READ_ONLY) return `Postgres takes no writes: ${message}`;
-  return `Postgres ${isAway(code) ? 'is unavailable' : 'could not carry this out'}: ${message}`;
+  return `Postgres ${isAway(error) ? 'is unavailable' : 'could not carry this out'}: ${message}`;
 }
 
-function adviceOn(code: string): string {
+function adviceOn(error: NodeJS.ErrnoException): string {
+  const { code } = error;
   if (code === TOO_MANY_CONNECTIONS) return 'It has no free connection: raise its max_connections.';
   if (code === READ_ONLY)
     return 'It is a standby or set to read-only: check DATABASE_URL, and whether its disk is full.';
-  return isAway(code)
+  return isAway(error)
     ? 'Check that it runs, and DATABASE_URL.'
     : 'Run the command again in a moment.';
 }
