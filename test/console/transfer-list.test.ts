@@ -405,7 +405,7 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
   });
 
-  test('says in brief until when a transfer waits', LONG, async () => {
+  test('says in brief why an attempt failed, and when the next one is', LONG, async () => {
     await configureEndpoint(console.installation, {
       name: 'dead',
       protocol: 'sftp',
@@ -417,7 +417,7 @@ await describeConsole('the list of transfers', () => {
     });
     await submit(console.installation, 'sftp://dead/brief/a.csv', 'sftp://dead/in/a.csv');
     const page = await console.visitSignedIn(list('brief'));
-    await page.getByText(/^The last attempt failed\..*\(in \d+ \w+\)$/).waitFor();
+    await page.getByText(/^No connection to the server Next attempt in \d+ \w+$/).waitFor();
   });
 
   test('shows the result of a retry that leaves the list empty', async () => {
