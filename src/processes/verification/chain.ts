@@ -22,6 +22,7 @@ import { retentionFold } from '../../domain/retention.ts';
 import { transferDecider } from '../../domain/transfers/decider.ts';
 import { endsTransfer, isClosed, type TransferState } from '../../domain/transfers/transfer.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
+import { createOpenStreams } from './open-streams.ts';
 
 /** A stream as its last checked event left it. */
 export interface CheckedStream {
@@ -45,10 +46,26 @@ export interface CheckedEvent {
 }
 
 export interface ChainVerifier {
-  /** Checks the next event of the log. */
+  /** Checks the next event of the log. If its stream may be forgotten, call `recall` before. */
   check(event: StoredEvent): CheckedEvent;
-  /** Returns the streams that may continue, by name: no ended transfers and batches. */
+  /** Returns whether a stream of accesses may have had events that are not held any more. */
+  mayBeForgotten(stream: string): boolean;
+  /** Takes the last event that the log has of a stream of accesses, up to the next event. */
+  recall(last: StoredEvent): void;
+  /**
+   * Returns the streams that may continue, by name: no ended transfers and batches, and no
+   * accesses.
+   */
   open(): ReadonlyMap<string, CheckedStream>;
+  state(): ChainState;
+}
+
+/** What a later run needs to continue. */
+export interface ChainState {
+  /** The streams that may continue. Of those of accesses, only the last ones. */
+  open: [string, CheckedStream][];
+  /** True if further streams of accesses may continue. */
+  hasForgotten: boolean;
 }
 
 const DECIDERS: Record<Exclude<StreamKind, 'log'>, Fold<{ status: string }>> = {
@@ -70,15 +87,16 @@ const LOG_DECIDERS: Record<string, Fold<{ status: string }>> = {
 
 /**
  * Checks that each stream is complete, in order, unchanged and what its name says. Pass the events
- * in the order of the log, without upcasting them. Continues a check with the streams that it left
- * open.
+ * in the order of the log, without upcasting them. Continues an earlier check with its state.
  */
-export function createChainVerifier(known: Iterable<[string, CheckedStream]> = []): ChainVerifier {
-  const open = new Map(known);
+export function createChainVerifier(
+  { open: known, hasForgotten }: ChainState = { open: [], hasForgotten: false },
+): ChainVerifier {
+  const open = createOpenStreams(known, hasForgotten);
 
   return {
     check(event) {
-      const before = open.get(event.stream) ?? null;
+      const before = open.get(event.stream);
       const { hash, unreadable } = hashOf(event);
       const { state, problem } =
         unreadable === null ? fold(event, before) : { state: null, problem: unreadable };
@@ -101,7 +119,19 @@ export function createChainVerifier(known: Iterable<[string, CheckedStream]> = [
         ...{ stream, opened: before === null, ended },
       };
     },
-    open: () => open,
+    mayBeForgotten: open.mayBeForgotten,
+    recall(last) {
+      const { hash, unreadable } = hashOf(last);
+      open.set(last.stream, {
+        revision: last.revision,
+        id: last.id,
+        occurredAt: last.metadata.occurred_at ?? '',
+        hash,
+        state: unreadable === null ? accessFold.evolve(accessFold.initialState(), last) : null,
+      });
+    },
+    open: open.others,
+    state: () => ({ open: open.held(), hasForgotten: open.hasForgotten() }),
   };
 }
 

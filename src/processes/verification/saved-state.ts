@@ -17,7 +17,7 @@ const bytes = (text: string) => Buffer.from(text, 'hex');
 /** Returns the state as a document in JSON. */
 export function writeState({ agreed, ...state }: VerificationState, run: Run): string {
   return JSON.stringify({
-    version: 4,
+    version: 5,
     run: nameOf(run),
     ...state,
     position: String(state.position),
@@ -37,7 +37,7 @@ export function writeState({ agreed, ...state }: VerificationState, run: Run): s
  */
 export function readState(text: string, run: Run): VerificationState {
   const saved = parse(text);
-  if (saved === null || saved.version !== 4 || saved.run !== nameOf(run))
+  if (saved === null || saved.version !== 5 || saved.run !== nameOf(run))
     throw new DomainError(
       'validation_failed',
       'The saved progress is of another log, of other checkpoints or of another version: delete ' +

@@ -16,8 +16,9 @@
  * An event that cannot be read is a fault of its stream, and the verification goes on.
  *
  * Memory holds the last state of each stream, one batch of events, and the right edge of the tree.
- * It holds no ended transfers and batches, which are nearly all of the log. `save` gets its
- * content, and a later run continues with it. That run reports again what was found since.
+ * It holds no ended transfers and batches, and of accesses only the last streams: these are nearly
+ * all of the log. `save` gets its content, and a later run continues with it. That run reports
+ * again what was found since.
  */
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
@@ -29,7 +30,7 @@ import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 import { leavingAfter } from '../../projections/retention/removed-transfers.ts';
-import { type CheckedStream, createChainVerifier } from './chain.ts';
+import { type ChainState, createChainVerifier } from './chain.ts';
 import { type ComparedApiDeps, type ComparedApiState, createComparedApi } from './compared-api.ts';
 import { type ComparedTreeState, createComparedTree } from './compared-tree.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
@@ -53,7 +54,7 @@ export interface VerificationDeps extends ComparedApiDeps {
 }
 
 /** All that a later run needs to continue. */
-export interface VerificationState extends ComparedApiState, ComparedTreeState {
+export interface VerificationState extends ChainState, ComparedApiState, ComparedTreeState {
   position: bigint;
   events: number;
   /** How many events left the log by retention, before the position. */
@@ -61,12 +62,12 @@ export interface VerificationState extends ComparedApiState, ComparedTreeState {
   streams: number;
   faults: number;
   replacedKeys: ReplacedKeys;
-  open: [string, CheckedStream][];
 }
 
 /** The state before the first event. */
 const START: VerificationState = {
-  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, open: [], replacedKeys: [] },
+  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, replacedKeys: [] },
+  ...{ open: [], hasForgotten: false },
   ...{ endedTransfers: 0, lastOfTransfers: 0n, skipped: false },
   ...{ subtrees: [], agreed: null, differsAt: null },
 };
@@ -108,7 +109,7 @@ export async function verifyLog(
   let { position, events, retained, streams, faults } = start;
   const from = position === 0n ? null : position;
   const replacedKeys = [...start.replacedKeys];
-  const verifier = createChainVerifier(start.open);
+  const verifier = createChainVerifier(start);
   const api = createComparedApi(deps, start);
   const hasTree = checkpoints.length > 0;
   const tree = createComparedTree(checkpoints, hasTree ? events + retained : 0, start);
@@ -143,6 +144,10 @@ export async function verifyLog(
   async function check(event: StoredEvent): Promise<void> {
     events++;
     await checkFirst(event);
+    if (verifier.mayBeForgotten(event.stream)) {
+      const last = await lastBefore(store, event);
+      if (last !== null) verifier.recall(last);
+    }
     const checked = verifier.check(event);
     if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
@@ -188,7 +193,7 @@ export async function verifyLog(
     await save(() => ({
       ...{ position, events, retained, streams, faults, ...api.state(), ...tree.state() },
       replacedKeys: [...replacedKeys],
-      open: [...verifier.open()],
+      ...verifier.state(),
     }));
   }
 
@@ -223,4 +228,14 @@ async function hasEarlierEvents(store: EventStore, event: StoredEvent): Promise<
   if (event.revision === 0) return false;
   const [first] = await store.read(event.stream, 0, 1);
   return first !== undefined && first.position < event.position;
+}
+
+/** Returns the event of a stream that the log has last before this one; null if there is none. */
+async function lastBefore(store: EventStore, event: StoredEvent): Promise<StoredEvent | null> {
+  let last: StoredEvent | null = null;
+  for (const other of await store.read(event.stream)) {
+    if (other.isForeign || other.position >= event.position) continue;
+    if (last === null || other.position > last.position) last = other;
+  }
+  return last;
 }

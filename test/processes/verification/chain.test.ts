@@ -78,6 +78,38 @@ describe('createChainVerifier', () => {
     ]);
   });
 
+  it('holds a limited number of streams of accesses, and those that got the last events', () => {
+    const names = Array.from({ length: 1_500 }, (_, i) => `access-acs_${i}`);
+    const verifier = createChainVerifier();
+    const [first, second] = stream(names[0] as string, [
+      'access.receipt_read',
+      'access.receipt_read',
+    ]);
+    for (const name of names.slice(0, 900))
+      verifier.check(stream(name, ['access.history_read'])[0] as StoredEvent);
+    expect(verifier.mayBeForgotten(names[0] as string)).toBe(false);
+    for (const name of names.slice(900))
+      verifier.check(stream(name, ['access.history_read'])[0] as StoredEvent);
+    const { open, hasForgotten } = verifier.state();
+    expect([open.length, hasForgotten]).toEqual([1_000, true]);
+    expect(names.map(verifier.mayBeForgotten)).toEqual(names.map((_, i) => i < 500));
+    expect([verifier.mayBeForgotten('key-key_b'), verifier.open().size]).toEqual([false, 0]);
+    const next = createChainVerifier({ open, hasForgotten });
+    expect(names.map(next.mayBeForgotten)).toEqual(names.map((_, i) => i < 500));
+    expect(next.mayBeForgotten('access-acs_new')).toBe(true);
+    for (const one of [verifier, next]) {
+      one.recall(first as StoredEvent);
+      expect(one.check(second as StoredEvent)).toMatchObject({ problems: [], opened: false });
+      expect(one.check(first as StoredEvent).problems).toEqual([
+        expect.stringMatching(/^revision 2 was expected/),
+      ]);
+      one.recall({ ...(first as StoredEvent), type: 'access.history_read' });
+      expect(one.check(second as StoredEvent).problems).toEqual([
+        expect.stringMatching(/^prev_hash is not the hash of the event before it/),
+      ]);
+    }
+  });
+
   it('says which events open a stream', () => {
     const verifier = createChainVerifier();
     const events = [...transfer(), ...stream('key-key_b', ['key.created'])];
@@ -179,8 +211,7 @@ describe('createChainVerifier', () => {
     const verifier = createChainVerifier();
     verifier.check(created);
     expect(verifier.check(queued)).toMatchObject({ ended: false });
-    const open = JSON.parse(JSON.stringify([...verifier.open()]));
-    const next = createChainVerifier(open);
+    const next = createChainVerifier(JSON.parse(JSON.stringify(verifier.state())));
     expect(next.check(cancelled)).toMatchObject({
       problems: [],
       ended: true,

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { eventHash } from '../../../src/domain/events/event-hash.ts';
 import { parseStream } from '../../../src/domain/events/streams.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { originOf } from '../../../src/domain/proof/checkpoint.ts';
@@ -86,7 +87,7 @@ describeWithPostgres('the verification of a log', () => {
 
   it('continues where it was interrupted, with the same result', async () => {
     const checkpoints = [checkpointAt(3), checkpointAt(original.length)];
-    const run = { logId: tampered.installation.logId, checkpoints, damaged: [] };
+    const run = { logId: tampered.installation.logId, checkpoints, damaged: [], keys: [] };
     const states: VerificationState[] = [];
     const save = async (state: () => VerificationState) => void states.push(state());
     const whole = await verify({ checkpoints, save, batchSize: 4 });
@@ -117,6 +118,91 @@ describeWithPostgres('the verification of a log', () => {
     await changing(change, compare, 1n);
   });
 
+  it('finds each change of a stream of accesses, however many others follow it', async () => {
+    const last = original.at(-1) as StoredEvent;
+    let position = last.position;
+    const access = (stream: string, before: StoredEvent | null = null): StoredEvent => {
+      position += 1n;
+      const prev_hash = before && eventHash(before);
+      return {
+        ...{ id: newId('evt'), type: 'access.receipt_read', schema_version: 1, stream, position },
+        ...{ revision: (before?.revision ?? -1) + 1, data: { transfer_id: open } },
+        metadata: { ...last.metadata, prev_hash },
+      };
+    };
+    const begun = Array.from({ length: 1_200 }, () => access(`access-${newId('acs')}`));
+    const [first, second] = begun as [StoredEvent, StoredEvent];
+    const going = access(first.stream, first);
+    const end = access(second.stream, second);
+    const whole = [...original, ...begun, going, end];
+    const at = (events: StoredEvent[], { position }: StoredEvent) =>
+      events.find((event) => event.position === position) as StoredEvent;
+    const states: VerificationState[] = [];
+    const save = async (state: () => VerificationState) => void states.push(state());
+    const changes: [string, (events: StoredEvent[]) => void, RegExp][] = [
+      ['nothing', () => undefined, /^$/],
+      [
+        'its first event is another',
+        (events) => void Object.assign(at(events, first).metadata, { actor: 'forged' }),
+        /^prev_hash is not the hash of the event before it/,
+      ],
+      [
+        'its first event repeated',
+        (events) => void Object.assign(at(events, going), { ...first, position: going.position }),
+        /^revision 1 was expected/,
+      ],
+      [
+        'another first event repeated',
+        (events) => void Object.assign(at(events, going), { ...second, position: going.position }),
+        /^revision 1 was expected/,
+      ],
+      [
+        'its first event in another stream',
+        (events) => void Object.assign(at(events, first), { stream: second.stream }),
+        /^revision 0 was expected: the events before it are missing/,
+      ],
+      [
+        'its second event as the third',
+        (events) => void Object.assign(at(events, going), { revision: 2 }),
+        /^revision 1 was expected: an event is missing/,
+      ],
+      [
+        'a time that decreases',
+        (events) =>
+          void Object.assign(at(events, going).metadata, {
+            occurred_at: '2020-01-01T00:00:00.000Z',
+          }),
+        /^it is dated earlier than the event before it/,
+      ],
+      [
+        'an event of another kind',
+        (events) => void Object.assign(at(events, going), { type: 'key.revoked' }),
+        /^key.revoked cannot follow in the status recorded/,
+      ],
+    ];
+    for (const [what, change, problem] of changes) {
+      const changed = structuredClone(whole);
+      change(changed);
+      await tampered.replaceLog(changed, end.position);
+      states.length = 0;
+      const { problems, streams } = await verify({ save, batchSize: 100 });
+      if (what !== 'nothing') expect(problems, what).toContainEqual(expect.stringMatching(problem));
+      else {
+        expect(problems).toEqual([]);
+        expect(streams).toBe(new Set(whole.map(({ stream }) => stream)).size);
+      }
+      const resume = states.findLast(({ position: reached }) => reached < going.position);
+      const run = { logId: tampered.installation.logId, checkpoints: [], damaged: [], keys: [] };
+      const saved = readState(writeState(resume as VerificationState, run), run);
+      expect(saved.hasForgotten).toBe(true);
+      const later = await verify({ resume: saved });
+      if (what !== 'nothing')
+        expect(later.problems, what).toContainEqual(expect.stringMatching(problem));
+      else expect(later).toMatchObject({ problems: [], streams });
+    }
+    await tampered.replaceLog(original, last.position);
+  });
+
   it('finds after an interruption what was changed before it', async () => {
     const checkpoints = [checkpointAt(original.length)];
     const states: VerificationState[] = [];
@@ -137,7 +223,7 @@ describeWithPostgres('the verification of a log', () => {
 
   it('takes no saved progress of other checkpoints, and no other file', async () => {
     const { logId } = tampered.installation;
-    const run = { logId, checkpoints: [checkpointAt(3)], damaged: [] };
+    const run = { logId, checkpoints: [checkpointAt(3)], damaged: [], keys: [] };
     const states: VerificationState[] = [];
     await verify({ save: async (state) => void states.push(state()) });
     const of = (changes: Partial<typeof run> | { damaged: DamagedCheckpoint[] }) =>
