@@ -255,10 +255,10 @@ describeWithPostgres('proofs without trust', () => {
       expect((await shell()).stdout).not.toContain('Successfully');
     });
 
-    it('hold for the statement of a new key, if the key before it signed it', async () => {
-      const [old, newest, stranger] = Array.from({ length: 3 }, () =>
+    it('hold for new keys, if the key before each of them signed it', async () => {
+      const [first, old, newest, stranger, later] = Array.from({ length: 5 }, () =>
         generateKeyPairSync('ed25519'),
-      ) as [KeyPair, KeyPair, KeyPair];
+      ) as [KeyPair, KeyPair, KeyPair, KeyPair, KeyPair];
       const pem = ({ publicKey }: KeyPair) => publicKey.export({ format: 'pem', type: 'spki' });
       const statement = ({ publicKey }: KeyPair, signers: KeyPair[]) =>
         signNote(
@@ -268,25 +268,35 @@ describeWithPostgres('proofs without trust', () => {
         );
       const genuine = statement(newest, [newest, old]);
       const pasted = `${statement(stranger, [stranger])}${genuine.split('\n').at(-2)}\n`;
+      const begun: [KeyPair, string][] = [
+        [first, statement(first, [first])],
+        [old, statement(old, [old, first])],
+      ];
       const code = (await codeOfGuide('sh')).find((block) => block.includes('statement.txt'));
-      const said: string[] = [];
+      const said = async (mine: KeyPair, keys: [KeyPair, string][]) => {
+        await file('mine.pem', pem(mine));
+        const data = keys.map(([key, text]) => ({ public_key: pem(key), statement: text }));
+        await file('keys.json', { data });
+        return (await run('sh', ['-c', `${code}`], { cwd: folder })).stdout;
+      };
+      const FOLLOW = 'All keys after yours follow from it\n';
+      const unsigned = (nr: number) => `FALSE: the key before it did not sign key ${nr}\n`;
+      const all: [KeyPair, string][] = [...begun, [newest, genuine]];
+      for (const mine of [first, old, newest]) expect(await said(mine, all)).toBe(FOLLOW);
+      expect(await said(stranger, all)).toBe('FALSE: these keys lack yours\n');
       for (const [key, text] of [
-        [newest, genuine],
         [newest, statement(newest, [newest])],
         [stranger, pasted],
         [stranger, genuine],
-      ] as const) {
-        const data = [{ public_key: pem(old) }, { public_key: pem(key), statement: text }];
-        await file('keys.json', { data });
-        const { stdout } = await run('sh', ['-c', `${code} || true`], { cwd: folder });
-        said.push(stdout);
-      }
-      const [signed, named] = [
-        'Signature Verified Successfully\n',
-        'The statement names the newest key\n',
+      ] as const)
+        expect(await said(old, [...begun, [key, text]])).toBe(unsigned(3));
+      // A lost key that was forged, and a rotation after it that its key signs.
+      const forged: [KeyPair, string][] = [
+        [stranger, statement(stranger, [stranger])],
+        [later, statement(later, [later, stranger])],
       ];
-      const unsigned = `Signature Verification Failure\n${named}`;
-      expect(said).toEqual([signed + named, unsigned, unsigned, signed]);
+      expect(await said(first, [...all, ...forged])).toBe(unsigned(4));
+      expect(await said(stranger, [...all, ...forged])).toBe(FOLLOW);
       await file('key.pem', receipt.public_key);
     });
   });

@@ -74,7 +74,7 @@ async function show(receipt: Receipt, keys: TrustedKey[], json?: boolean): Promi
     return print(
       otherKey
         ? 'NOT VERIFIED: verify it with the key that the signature names, if you trust that key. ' +
-            '`waybill log keys` prints all keys that have signed this log'
+            '`waybill audit verify --key` with your keys shows whether it follows from them'
         : 'NOT VERIFIED: this receipt proves nothing',
     );
   }

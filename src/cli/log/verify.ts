@@ -3,7 +3,9 @@ import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { replaceFile } from '../../adapters/durable-file.ts';
+import type { EventStore } from '../../adapters/event-store/port.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { type Installation, openStore } from '../../installation.ts';
 import type { Fault } from '../../processes/verification/fault.ts';
 import {
@@ -11,6 +13,7 @@ import {
   type KeptCheckpoint,
   readCheckpoint,
 } from '../../processes/verification/kept-checkpoints.ts';
+import { createLoggedKeys, type LoggedKey } from '../../processes/verification/logged-keys.ts';
 import { readState, writeState } from '../../processes/verification/saved-state.ts';
 import { type Verdict, verifyLog } from '../../processes/verification/verify-log.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -34,6 +37,11 @@ interface KeptFiles {
 
 const NONE: KeptFiles = { checkpoints: [], damaged: [] };
 
+/** What the reader gave. */
+interface Given extends KeptFiles {
+  keys: KeyObject[];
+}
+
 interface VerifyOptions {
   checkpoint?: string;
   key: string[];
@@ -51,7 +59,7 @@ export function addVerifyCommand(audit: Command): void {
     )
     .option(
       '--key <file>',
-      'public keys: one of them must have signed each checkpoint; may be repeated',
+      'public keys that you trust: all later keys of the log must follow from them; may be repeated',
       (file: string, files: string[]) => [...files, file],
       [],
     )
@@ -61,19 +69,17 @@ export function addVerifyCommand(audit: Command): void {
       const { checkpoint, key } = options;
       if (checkpoint === '') throw empty('--checkpoint');
       if (options.resume === '') throw empty('--resume');
-      if (checkpoint === undefined && key.length > 0)
-        throw new DomainError(
-          'validation_failed',
-          '--key has no effect without --checkpoint: give the checkpoints that you kept',
-        );
+      if (key.includes('')) throw empty('--key');
       const keys = (await Promise.all(key.map(readPublicKeys))).flat();
-      const kept = checkpoint === undefined ? NONE : await readCheckpoints(checkpoint, keys);
       await withInstallation(
         async (installation) => {
-          const { config, sql } = installation;
+          const { config, sql, logId } = installation;
           const store = await openStore(config, sql, { keepsUnreadable: true });
           try {
-            await verify({ ...installation, store }, kept, options);
+            const signers = await withFollowing(store, logId, keys);
+            const kept =
+              checkpoint === undefined ? NONE : await readCheckpoints(checkpoint, signers);
+            await verify({ ...installation, store }, { ...kept, keys }, options);
           } finally {
             await store.close();
           }
@@ -88,13 +94,25 @@ function empty(option: string): DomainError {
   return new DomainError('validation_failed', `${option} is empty: give a file or a folder`);
 }
 
+/** Returns these keys, and the keys of the log that follow from them. */
+async function withFollowing(
+  store: EventStore,
+  logId: string,
+  given: KeyObject[],
+): Promise<KeyObject[]> {
+  const keys = createLoggedKeys(logId, given);
+  for (const [leaf, event] of (await store.read(SIGNING_KEYS)).entries()) keys.add(event, leaf);
+  const following = keys.following().filter((key) => !given.some((one) => one.equals(key)));
+  return [...given, ...following];
+}
+
 async function verify(
   { store, patient, logId, otherVersions }: Installation,
-  { checkpoints, damaged }: KeptFiles,
-  { key, resume, json }: VerifyOptions,
+  { checkpoints, damaged, keys }: Given,
+  { resume, json }: VerifyOptions,
 ): Promise<void> {
   failUntilVerdict();
-  const run = { logId, checkpoints, damaged };
+  const run = { logId, checkpoints, damaged, keys };
   const saved = resume === undefined ? null : await unlessGone(readFile(resume, 'utf8'));
   const bar = json ? null : createProgressBar();
   const started = performance.now();
@@ -106,8 +124,7 @@ async function verify(
       comparesTree: !otherVersions.has('proof'),
     },
     {
-      checkpoints,
-      damaged,
+      ...{ checkpoints, damaged, keys },
       resume: saved === null ? null : readState(saved, run),
       async report(fault) {
         bar?.clear();
@@ -127,7 +144,7 @@ async function verify(
   ).finally(() => bar?.clear());
   if (resume !== undefined) await unlink(resume).catch(() => undefined);
   if (verdict.faults === 0) terminal().exitCode = EXIT.done;
-  if (json) return printJson(result(verdict, checkpoints));
+  if (json) return printJson(result(verdict, checkpoints, keys));
   await print(summary(verdict, checkpoints));
   if (verdict.retained > 0)
     note(
@@ -141,8 +158,33 @@ async function verify(
         : 'Not all transfers were compared with the API, because their tables are behind the log. ' +
             'Run it again while the service runs',
     );
-  if (checkpoints.length > 0 && key.length === 0)
-    note('The signatures of the checkpoints were not checked: --key takes their public keys');
+  const said = aboutKeys(verdict.keys, keys.length > 0, checkpoints.length > 0);
+  if (said !== null) note(said);
+}
+
+/** Returns what the verification does not prove about the keys of the log; null for none. */
+function aboutKeys(
+  keys: LoggedKey[],
+  wereGiven: boolean,
+  comparedCheckpoints: boolean,
+): string | null {
+  if (wereGiven) {
+    const earlier = keys.findIndex(({ follows }) => follows);
+    if (earlier < 1) return null;
+    const ids = keys.slice(0, earlier).map(({ keyId }) => keyId);
+    return `Not proved: keys before the first one that you gave (${ids.join(', ')})`;
+  }
+  const notes = comparedCheckpoints ? ['The signatures of the checkpoints were not checked.'] : [];
+  if (keys.length > 0)
+    notes.push(
+      'Not proved: that the keys of the log are genuine. --key takes a public key that you kept.',
+    );
+  const unsigned = keys.filter(({ isSigned }) => isSigned === false).map(({ keyId }) => keyId);
+  if (unsigned.length > 0)
+    notes.push(
+      `The key before it did not sign ${unsigned.join(', ')}: it was lost, or the log was changed.`,
+    );
+  return notes.length === 0 ? null : notes.join('\n');
 }
 
 function inWords({ stream, revision, event_id, problem }: Fault): string {
@@ -152,8 +194,9 @@ function inWords({ stream, revision, event_id, problem }: Fault): string {
 }
 
 function result(
-  { events, retained, streams, faults, agreed, comparedApi }: Verdict,
+  { events, retained, streams, faults, agreed, comparedApi, keys }: Verdict,
   checkpoints: unknown[],
+  given: unknown[],
 ) {
   return {
     events,
@@ -161,6 +204,12 @@ function result(
     streams,
     broken: faults,
     compared_with_api: comparedApi,
+    compared_with_keys: given.length > 0,
+    keys: keys.map(({ keyId, isSigned, follows }) => ({
+      key_id: keyId,
+      signed_by_previous: isSigned,
+      proved: follows,
+    })),
     checkpoints: checkpoints.length,
     agrees_with: agreed && {
       source: agreed.source,

@@ -42,7 +42,8 @@ function noteOf({ statement }: StatedKey): Note | null {
   return typeof statement === 'string' ? parseNote(statement) : null;
 }
 
-function readKey(pem: string): KeyObject | null {
+/** Reads a public key in PEM. Returns null if it is no Ed25519 key. */
+export function readKey(pem: string): KeyObject | null {
   try {
     const key = createPublicKey(pem);
     return key.asymmetricKeyType === 'ed25519' ? key : null;

@@ -2,9 +2,9 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 
 /**
  * What found a fault: the stream by itself, the positions, the triggers that protect the log, the
- * API, or a kept checkpoint.
+ * API, a kept checkpoint, or a key that the reader gave.
  */
-export type Check = 'stream' | 'positions' | 'triggers' | 'api' | 'checkpoint';
+export type Check = 'stream' | 'positions' | 'triggers' | 'api' | 'checkpoint' | 'key';
 
 /** A fault of the log and its place. The place is null if the fault concerns no single event. */
 export interface Fault {

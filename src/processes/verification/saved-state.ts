@@ -1,14 +1,16 @@
-import { hash } from 'node:crypto';
+import { hash, type KeyObject } from 'node:crypto';
 import { DomainError } from '../../domain/errors.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import type { DamagedCheckpoint, KeptCheckpoint } from './kept-checkpoints.ts';
 import type { VerificationState } from './verify-log.ts';
 
-/** What a saved state belongs to: it fits no other log and no other checkpoints. */
+/** What a saved state belongs to: it fits no other log, checkpoints and keys. */
 interface Run {
   logId: string;
   checkpoints: KeptCheckpoint[];
   damaged: DamagedCheckpoint[];
+  /** That the reader gave. */
+  keys: readonly KeyObject[];
 }
 
 const hex = (bytes: Hash) => Buffer.from(bytes).toString('hex');
@@ -33,15 +35,15 @@ export function writeState({ agreed, ...state }: VerificationState, run: Run): s
 
 /**
  * Reads a saved state. Throws `validation_failed` for one of another log, of other checkpoints or
- * of another version.
+ * keys, or of another version.
  */
 export function readState(text: string, run: Run): VerificationState {
   const saved = parse(text);
   if (saved === null || saved.version !== 5 || saved.run !== nameOf(run))
     throw new DomainError(
       'validation_failed',
-      'The saved progress is of another log, of other checkpoints or of another version: delete ' +
-        'it, or name another file',
+      'The saved progress is of another log, of other checkpoints or keys, or of another version: ' +
+        'delete it, or name another file',
     );
   const { version: _, run: __, ...state } = saved;
   return {
@@ -75,8 +77,9 @@ function parse(text: string): Saved | null {
   }
 }
 
-function nameOf({ logId, checkpoints, damaged }: Run): string {
+function nameOf({ logId, checkpoints, damaged, keys }: Run): string {
   const lines = checkpoints.map(({ size, root }) => `${size} ${hex(root)}\n`);
   const faults = damaged.map(({ source, problem }) => `${source}: ${problem}\n`);
-  return hash('sha256', `${logId}\n${lines.join('')}${faults.join('')}`);
+  const given = keys.map((key) => key.export({ format: 'pem', type: 'spki' }));
+  return hash('sha256', `${logId}\n${lines.join('')}${faults.join('')}${given.join('')}`);
 }

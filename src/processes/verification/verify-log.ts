@@ -4,7 +4,7 @@
  * - each transfer against what the API shows of it (compared-api.ts),
  * - positions against the head, if the engine's positions have no gaps,
  * - that the triggers which protect an embedded log are there,
- * - the statement of each key that signs checkpoints (key-faults.ts),
+ * - the keys that sign checkpoints, and the checkpoints in the log (logged-keys.ts),
  * - the tree over all events against checkpoints that were kept elsewhere (compared-tree.ts).
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
@@ -20,11 +20,17 @@
  * all of the log. `save` gets its content, and a later run continues with it. That run reports
  * again what was found since.
  */
+import type { KeyObject } from 'node:crypto';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
-import { aggregateIdOf, RETENTION, SIGNING_KEYS } from '../../domain/events/streams.ts';
+import {
+  aggregateIdOf,
+  CHECKPOINTS,
+  RETENTION,
+  SIGNING_KEYS,
+} from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
@@ -37,7 +43,7 @@ import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
-import { addReplaced, keyFaults, type ReplacedKeys, signedTooLate } from './key-faults.ts';
+import { createLoggedKeys, type LoggedKey } from './logged-keys.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, partlyRemoved, unknownToApi } from './retention-faults.ts';
 
@@ -61,12 +67,12 @@ export interface VerificationState extends ChainState, ComparedApiState, Compare
   retained: number;
   streams: number;
   faults: number;
-  replacedKeys: ReplacedKeys;
+  keys: LoggedKey[];
 }
 
 /** The state before the first event. */
 const START: VerificationState = {
-  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, replacedKeys: [] },
+  ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, keys: [] },
   ...{ open: [], hasForgotten: false },
   ...{ endedTransfers: 0, lastOfTransfers: 0n, skipped: false },
   ...{ subtrees: [], agreed: null, differsAt: null },
@@ -77,6 +83,8 @@ export interface VerificationOptions {
   checkpoints: KeptCheckpoint[];
   /** Kept files that were not compared. They are faults. */
   damaged?: DamagedCheckpoint[];
+  /** Public keys from which the keys of the log must follow. None: this is not checked. */
+  keys?: readonly KeyObject[];
   /** Null begins with the first event. */
   resume: VerificationState | null;
   report(fault: Fault): Promise<void>;
@@ -96,6 +104,8 @@ export interface Verdict {
   agreed: KeptCheckpoint | null;
   /** True if all transfers were compared with what the API shows. */
   comparedApi: boolean;
+  /** The keys that the log names. */
+  keys: LoggedKey[];
 }
 
 /** Verifies the log up to its current end. Throws what the stores throw. */
@@ -104,11 +114,12 @@ export async function verifyLog(
   options: VerificationOptions,
 ): Promise<Verdict> {
   const { store, sql, logId } = deps;
-  const { checkpoints, damaged = [], resume, report, onProgress, save } = options;
+  const { checkpoints, damaged = [], keys: given = [] } = options;
+  const { resume, report, onProgress, save } = options;
   const start = resume ?? START;
   let { position, events, retained, streams, faults } = start;
   const from = position === 0n ? null : position;
-  const replacedKeys = [...start.replacedKeys];
+  const keys = createLoggedKeys(logId, given, start.keys);
   const verifier = createChainVerifier(start);
   const api = createComparedApi(deps, start);
   const hasTree = checkpoints.length > 0;
@@ -152,10 +163,8 @@ export async function verifyLog(
     if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
     api.add(event, checked);
-    if (event.stream === SIGNING_KEYS) {
-      await allOf(await keyFaults(store, event, logId));
-      addReplaced(replacedKeys, event, events + retained - 1);
-    }
+    if (event.stream === SIGNING_KEYS) await allOf(keys.add(event, events + retained - 1));
+    if (event.stream === CHECKPOINTS) await allOf(keys.checkpointFaults(event));
     if (event.stream !== RETENTION) return;
     await allOf(await partlyRemoved(store, event, verifier.open()));
     const unknown = deps.comparesApi ? await unknownToApi(sql, event) : null;
@@ -192,8 +201,7 @@ export async function verifyLog(
     onProgress(events, head === 0 ? 1 : Number(position) / head);
     await save(() => ({
       ...{ position, events, retained, streams, faults, ...api.state(), ...tree.state() },
-      replacedKeys: [...replacedKeys],
-      ...verifier.state(),
+      ...{ ...verifier.state(), keys: keys.state() },
     }));
   }
 
@@ -216,9 +224,9 @@ export async function verifyLog(
   await allOf(api.faultsAtEnd(verifier.open(), position));
   const comparedApi = api.isComplete();
   await allOf(tree.faultsAtEnd(deps));
-  await allOf(signedTooLate(checkpoints, replacedKeys));
+  await allOf(keys.faultsAtEnd(checkpoints));
   return {
-    ...{ events, retained, streams, faults, comparedApi },
+    ...{ events, retained, streams, faults, comparedApi, keys: keys.state() },
     agreed: tree.agreedCheckpoint(),
   };
 }

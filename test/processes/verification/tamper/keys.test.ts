@@ -13,7 +13,7 @@ import {
 } from '../../../../src/commands/log.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { eventHash } from '../../../../src/domain/events/event-hash.ts';
-import { SIGNING_KEYS } from '../../../../src/domain/events/streams.ts';
+import { CHECKPOINTS, SIGNING_KEYS } from '../../../../src/domain/events/streams.ts';
 import { newId } from '../../../../src/domain/ids.ts';
 import { checkpointText, originOf } from '../../../../src/domain/proof/checkpoint.ts';
 import { createFrontier } from '../../../../src/domain/proof/frontier.ts';
@@ -100,8 +100,10 @@ describeWithPostgres('a key that was forged', () => {
       forged: StoredEvent | null,
       checkpoints: KeptCheckpoint[] = [],
       resume: VerificationState | null = null,
+      keys: KeyObject[] = [],
+      log = original,
     ): Promise<[string[], boolean | null]> {
-      const events = forged === null ? original : [...original, forged];
+      const events = forged === null ? log : [...log, forged];
       await tampered.replaceLog(events, (events.at(-1) as StoredEvent).position);
       const store = tampered.openStore();
       onTestFinished(() => store.close());
@@ -110,11 +112,10 @@ describeWithPostgres('a key that was forged', () => {
       await verifyLog(
         { store, sql: patient, logId, comparesApi: true, comparesTree: true },
         {
-          checkpoints,
-          resume,
+          ...{ checkpoints, resume, keys },
           batchSize: 1,
           async report({ event_id, problem }) {
-            expect([forged?.id, null]).toContain(event_id);
+            if (log === original) expect([forged?.id, null]).toContain(event_id);
             problems.push(problem);
           },
           onProgress: () => undefined,
@@ -156,16 +157,124 @@ describeWithPostgres('a key that was forged', () => {
       }
     });
 
+    /** Returns the keys of the log, oldest first. The third replaced one that was lost. */
+    const publicKeys = () =>
+      original
+        .filter(({ stream }) => stream === SIGNING_KEYS)
+        .map(({ data }) => createPublicKey((data as SigningKey).public_key));
+    const UNSIGNED = expect.stringMatching(/^it names a key that the key before it did not sign, /);
+    const FOLLOWS_NONE = expect.stringMatching(/^it names a key that follows from none that you g/);
+
+    it('is found from any key that the reader gives', async () => {
+      const [first, second, afterLoss, newest] = publicKeys() as [
+        KeyObject,
+        KeyObject,
+        KeyObject,
+        KeyObject,
+      ];
+      const from = async (keys: KeyObject[], log: StoredEvent[] = [...original]) =>
+        (await verify(null, [], null, keys, log))[0];
+      for (const keys of [[first], [second], [second, first]])
+        expect(await from(keys)).toEqual([UNSIGNED, FOLLOWS_NONE]);
+      for (const keys of [[first, afterLoss], [afterLoss], [newest], publicKeys()])
+        expect(await from(keys)).toEqual([]);
+      expect(await from([first, newest])).toEqual([UNSIGNED]);
+      // The attacker says that the newest key was lost, and rotates once more.
+      const lost = rotation();
+      lost.data.signed_by_previous = false;
+      expect(await from([], [...original, lost])).toEqual([]);
+      expect(await from([newest], [...original, lost])).toEqual([UNSIGNED]);
+      expect(
+        await from([newest, createPublicKey(lost.data.public_key)], [...original, lost]),
+      ).toEqual([]);
+      states.length = 0;
+      await from([first]);
+      const before = states.findLast(({ keys }) => keys.length === 2) as VerificationState;
+      expect((await verify(null, [], before, [first], [...original]))[0]).toEqual([
+        UNSIGNED,
+        FOLLOWS_NONE,
+      ]);
+    });
+
+    it('is found if it stands in place of all keys, or if a key was removed', async () => {
+      const stranger = generateKeyPairSync('ed25519').publicKey;
+      const absent = expect.stringMatching(/^it does not have the key \w{8} that you gave\. /);
+      const strange = await verify(null, [], null, [stranger], [...original]);
+      expect(strange[0]).toEqual([absent]);
+      const [, second, afterLoss] = publicKeys() as KeyObject[];
+      const cut = original.filter(
+        ({ stream, revision }) => stream !== SIGNING_KEYS || revision < 2,
+      );
+      const [problems] = await verify(null, [], null, [second, afterLoss] as KeyObject[], cut);
+      expect(problems).toContainEqual(absent);
+    });
+
+    it('signs no checkpoint in the log', async () => {
+      const { logId } = tampered.installation;
+      const origin = originOf(logId);
+      const end = original.at(-1) as StoredEvent;
+      const sign = (privateKey: KeyObject, size: number, changes = {}): StoredEvent => {
+        const tree = createFrontier();
+        for (const event of original.slice(0, size)) tree.append(leafHash(leafOf(event)));
+        const text = checkpointText({ origin, size, root: tree.root() });
+        return {
+          ...{ id: newId('evt'), type: 'log.checkpoint_signed', schema_version: 1 },
+          ...{ stream: CHECKPOINTS, revision: 0, position: end.position + 1n },
+          metadata: { ...end.metadata, prev_hash: null },
+          data: {
+            ...{ size, root_hash: Buffer.from(tree.root()).toString('hex') },
+            key_id: keyIdOf(origin, createPublicKey(privateKey)),
+            ...{ note: signNote(text, origin, [privateKey]), signed_at: SINCE },
+            ...changes,
+          },
+        };
+      };
+      const rotations = original.flatMap(({ type }, i) => (type === 'log.key_rotated' ? [i] : []));
+      const [created, replaced] = rotations as [number, number];
+      const other = generateKeyPairSync('ed25519').privateKey;
+      const ofKey = keyIdOf(origin, createPublicKey(stolen));
+      const said = async (event: StoredEvent) => (await verify(event))[0];
+      // A signer that read its key just before the rotation appends after it.
+      expect(await said(sign(stolen, replaced))).toEqual([]);
+      // A signer reads the tree before its key.
+      expect(await said(sign(stolen, created - 1))).toEqual([]);
+      expect(await said(sign(stolen, replaced + 1))).toEqual([
+        expect.stringMatching(
+          `^this checkpoint covers ${replaced + 1} events, and the key ${ofKey} signed it, which ` +
+            `event ${replaced + 1} of the log replaced\\. Further`,
+        ),
+      ]);
+      const NO_KEY = /^no key that the log names before this checkpoint signed it as \w{8}\. /;
+      expect(await said(sign(other, 1))).toEqual([expect.stringMatching(NO_KEY)]);
+      expect(await said(sign(other, 1, { key_id: ofKey }))).toEqual([
+        expect.stringMatching(NO_KEY),
+      ]);
+      for (const changes of [{ size: 2 }, { root_hash: '00'.repeat(32) }, { note: 7 }])
+        expect(await said(sign(stolen, 1, changes))).toEqual([
+          expect.stringMatching(/^the note of this checkpoint says something else than its event/),
+        ]);
+      const early = sign(stolen, 1);
+      const first = original.findIndex(({ stream }) => stream === SIGNING_KEYS);
+      const log = [...original.slice(0, first), early, ...original.slice(first)];
+      const [problems] = await verify(
+        null,
+        [],
+        null,
+        [],
+        log.map((event, i) => ({ ...event, position: original[0]!.position + BigInt(i) })),
+      );
+      expect(problems).toContainEqual(expect.stringMatching(NO_KEY));
+    });
+
     const FALSE = 'it says that the key before it signed its statement, which is false';
 
     it('is not the key of a rotation, nor that after a lost key', async () => {
       expect(await verify(null)).toEqual([[], true]);
       const { sql, logId } = tampered.installation;
+      const store = tampered.openStore();
+      onTestFinished(() => store.close());
       const expected = [null, true, false, true];
-      const shown = [
-        await listSigningKeys(sql, logId),
-        await signingKeysOfLog(tampered.openStore(), logId),
-      ];
+      const shown = [await listSigningKeys(sql, logId), await signingKeysOfLog(store, logId)];
       for (const keys of shown) expect(keys.map((key) => key.signed_by_previous)).toEqual(expected);
     });
 
