@@ -1,4 +1,5 @@
 import { Resolver } from 'node:dns/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type HostAddress,
   type LocalNames,
@@ -13,6 +14,9 @@ import {
  */
 const TRY_MS = 2_000;
 const TRIES = 2;
+
+/** How long IPv6 addresses are waited for once a name has others: some name servers drop queries. */
+const IPV6_WITHIN_MS = 250;
 
 /** Errors of a DNS that does not know a name, or of a name that no DNS can know. */
 const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'EBADNAME'];
@@ -69,7 +73,7 @@ export function createHostResolver({
 async function addressesOf(dns: Resolver, names: string[]): Promise<HostAddress[]> {
   let unknown: unknown;
   for (const name of names) {
-    const [four, six] = await Promise.allSettled([dns.resolve4(name), dns.resolve6(name)]);
+    const [four, six] = await bothFamilies(dns, name);
     const addresses = [...ofFamily(four, 4), ...ofFamily(six, 6)];
     if (addresses.length > 0) return addresses;
     const errors = [four, six].flatMap((answer) => ('reason' in answer ? [answer.reason] : []));
@@ -78,6 +82,15 @@ async function addressesOf(dns: Resolver, names: string[]): Promise<HostAddress[
     unknown ??= errors[0];
   }
   throw unknown;
+}
+
+async function bothFamilies(dns: Resolver, name: string) {
+  const six = dns.resolve6(name);
+  six.catch(() => undefined);
+  const [four] = await Promise.allSettled([dns.resolve4(name)]);
+  const none = sleep<string[]>(IPV6_WITHIN_MS, [], { ref: false });
+  const inTime = four.status === 'fulfilled' ? Promise.race([six, none]) : six;
+  return [four, ...(await Promise.allSettled([inTime]))] as const;
 }
 
 /** A closed port of a name server must not look like a closed port of the receiver. */

@@ -14,7 +14,8 @@ afterEach(async () => {
 
 /**
  * A DNS server that knows alive.example, never answers for silent.example and the names below it,
- * and reports every other name as unknown. Returns a function that returns its address and port.
+ * nor for the IPv6 addresses of half.alive.example, and reports every other name as unknown. Returns
+ * a function that returns its address and port.
  */
 async function nameServer(): Promise<() => string[]> {
   const socket = createSocket('udp4');
@@ -23,6 +24,7 @@ async function nameServer(): Promise<() => string[]> {
     const name = query.toString('latin1');
     if (name.includes('silent')) return;
     const wantsFour = query.readUInt16BE(query.indexOf(0, 12) + 1) === 1;
+    if (name.includes('half') && !wantsFour) return;
     const known = name.includes('alive') && wantsFour;
     const header = Buffer.from(query.subarray(0, query.indexOf(0, 12) + 5));
     header.writeUInt16BE(name.includes('alive') ? 0x8180 : 0x8183, 2);
@@ -50,6 +52,15 @@ it('names with silent servers delay no other name', async () => {
   expect(await resolve('alive.example')).toEqual([{ address: '192.0.2.7', family: 4 }]);
   expect(ended).toBe(0);
   expect(new Set(await Promise.all(silent))).toEqual(new Set(['ETIMEOUT']));
+}, 30_000);
+
+it('a name server that drops the queries for IPv6 delays no other address', async () => {
+  const resolve = createHostResolver({ servers: await nameServer() });
+  const first = Promise.race([
+    resolve('silent.example').catch(() => []),
+    resolve('half.alive.example'),
+  ]);
+  expect(await first).toEqual([{ address: '192.0.2.7', family: 4 }]);
 }, 30_000);
 
 /** Creates a hosts file and a resolv.conf with these texts. */
