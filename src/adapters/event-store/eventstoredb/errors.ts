@@ -67,7 +67,7 @@ export function giveUp(error: unknown, what: string): never {
   if (isTransient(error)) {
     throw new EventStoreUnavailable(
       `EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}. ` +
-        'Check that it runs, and EVENTSTORE_URL',
+        'Check that it runs, and its address',
       { cause: error },
     );
   }
