@@ -92,15 +92,15 @@ describe('waybill', () => {
     expect(stderr).toMatch(message);
   });
 
-  it.each([
-    [['keys', 'list']],
-    [['serve']],
-  ])('names a data folder that the system cannot create, to %j', async (args) => {
-    const program = createSpawnedCli({ WAYBILL_DATA_DIR: '/proc/x', WAYBILL_PORT: '0' });
-    const { code, stderr } = await program.run(args);
-    expect(code).not.toBe(0);
-    expect(stderr).toMatch(/The data folder \/proc\/x can't be used \(ENOENT\)/);
-  });
+  it.each([[['keys', 'list']], [['serve']]])(
+    'names a data folder that the system cannot create, to %j',
+    async (args) => {
+      const program = createSpawnedCli({ WAYBILL_DATA_DIR: '/proc/x', WAYBILL_PORT: '0' });
+      const { code, stderr } = await program.run(args);
+      expect(code).not.toBe(0);
+      expect(stderr).toMatch(/The data folder \/proc\/x can't be used \(ENOENT\)/);
+    },
+  );
 
   it('names all wrong settings', async () => {
     const { code, stderr } = await createCli({ WAYBILL_PORT: 'http', WAYBILL_DATADIR: '/tmp' }).run(
