@@ -6,6 +6,7 @@ import type { Room } from '../../../src/processes/after/places.ts';
 import { claimSteps, releaseSteps, renewClaims } from '../../../src/processes/after/table.ts';
 import { holdSignIn } from '../../../src/processes/endpoints/sign-in-holds.ts';
 import { findEndpoint } from '../../../src/projections/catalog/queries.ts';
+import { rowsRead } from '../../support/postgres/rows-read.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -138,10 +139,7 @@ describeWithPostgres('the steps after transfers', () => {
         expect(
           (await claimSteps(tx as never, { ...ROOM, ...changes })).map((row) => row.transferId),
         ).toEqual(found);
-        const [read] = await tx<[{ rows: number }]>`
-          select (seq_tup_read + idx_tup_fetch)::float8 as rows from pg_stat_xact_user_tables
-           where relid = 'work.after_steps'::regclass`;
-        expect(read.rows).toBeLessThan(100);
+        expect(await rowsRead(tx, 'work.after_steps')).toBeLessThan(100);
       });
     }
   });

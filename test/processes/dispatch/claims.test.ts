@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { claimTransfers } from '../../../src/processes/dispatch/claims.ts';
 import { type Service, startService } from '../../../src/service.ts';
+import { rowsRead } from '../../support/postgres/rows-read.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   configureEndpoint,
@@ -46,10 +47,10 @@ describeWithPostgres('claims', () => {
     const { sql } = installation;
     await fill(0, MOVING, 'clm_');
     await fill(MOVING, 1_000, null);
-    expect(await rowsRead()).toBeGreaterThan(LIMIT);
+    expect(await rowsReadToClaim()).toBeGreaterThan(LIMIT);
     await fill(MOVING + 1_000, QUEUE, null);
     await sql`analyze work.transfer_jobs`;
-    expect(await rowsRead()).toBeLessThan(QUEUE / 5);
+    expect(await rowsReadToClaim()).toBeLessThan(QUEUE / 5);
   });
 
   it('pass over all transfers of a full endpoint at once', async () => {
@@ -57,7 +58,7 @@ describeWithPostgres('claims', () => {
     await sql`
       update work.transfer_jobs set claim_id = 'clm_' || transfer_id
        where transfer_id in (select transfer_id from work.transfer_jobs limit ${PLACES})`;
-    expect(await rowsRead(0)).toBeLessThan(QUEUE / 5);
+    expect(await rowsReadToClaim(0)).toBeLessThan(QUEUE / 5);
   });
 
   /** Creates jobs that are due. They are claimed if `claims` is not null. */
@@ -73,13 +74,10 @@ describeWithPostgres('claims', () => {
   }
 
   /** Claims jobs, and returns how many rows of the table it reads for that. */
-  async function rowsRead(claimed = LIMIT): Promise<number> {
+  async function rowsReadToClaim(claimed = LIMIT): Promise<number> {
     return installation.sql.begin(async (tx) => {
       expect(await claimTransfers(tx, 'prc_test', LIMIT)).toHaveLength(claimed);
-      const [read] = await tx<[{ rows: number }]>`
-        select (seq_tup_read + idx_tup_fetch)::float8 as rows from pg_stat_xact_user_tables
-         where relid = 'work.transfer_jobs'::regclass`;
-      return read.rows;
+      return rowsRead(tx, 'work.transfer_jobs');
     });
   }
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { Queryable } from '../../../src/adapters/postgres/connect.ts';
+import { rowsRead } from '../../support/postgres/rows-read.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -33,22 +33,14 @@ describeWithPostgres('kept places with many routes', () => {
     const { starved, read } = await database.sql.begin(async (tx) => {
       const [{ routes }] = await tx<[{ routes: unknown }]>`
         select work.claimable_routes()::text as routes`;
-      const before = await rowsRead(tx);
+      const before = await rowsRead(tx, 'work.transfer_jobs');
       const [row] = await tx<[{ starved: string[] }]>`
         select array_agg(transfer_id order by transfer_id) as starved
           from work.starved_transfers(
             ${routes as string}::text::jsonb, ${JSON.stringify(room)}::text::jsonb, '{}', 1)`;
-      return { starved: row.starved, read: (await rowsRead(tx)) - before };
+      return { starved: row.starved, read: (await rowsRead(tx, 'work.transfer_jobs')) - before };
     });
     expect(starved).toEqual(Array.from({ length: 10 }, (_, i) => `txr_${i + 1}`).toSorted());
     expect(read).toBeLessThan(ROUTES / 10);
   });
 });
-
-/** Returns how many rows of the table this transaction has read. */
-async function rowsRead(tx: Queryable): Promise<number> {
-  const [read] = await tx<[{ rows: number }]>`
-    select (seq_tup_read + idx_tup_fetch)::float8 as rows from pg_stat_xact_user_tables
-     where relid = 'work.transfer_jobs'::regclass`;
-  return read.rows;
-}

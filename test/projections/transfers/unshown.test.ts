@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { streamName } from '../../../src/domain/events/streams.ts';
 import { newestUnshown, unshownTransfers } from '../../../src/projections/transfers/unshown.ts';
 import { transferCreated } from '../../support/domain/samples.ts';
+import { rowsRead } from '../../support/postgres/rows-read.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { openTestInstallation, type TestInstallation } from '../../support/service/installation.ts';
 
@@ -50,18 +51,12 @@ describeWithPostgres('while the read model is far behind the log, a request', ()
   async function look() {
     const { derived, store } = installation;
     return derived.begin(async (tx) => {
-      const rowsRead = async () => {
-        const [read] = await tx<{ rows: number }[]>`
-          select (seq_tup_read + idx_tup_fetch)::float8 as rows from pg_stat_xact_user_tables
-           where schemaname = 'log' and relname = 'events'`;
-        return read?.rows ?? 0;
-      };
-      const before = await rowsRead();
+      const before = await rowsRead(tx, 'log.events');
       const [row] = await tx<{ newest: bigint | null; accounts: string[] | null }[]>`
         select ${newestUnshown(tx, store) ?? tx`null`} as newest,
                (select array_agg(account_id order by account_id)
                   from (${unshownTransfers(tx, store) ?? tx``}) t) as accounts`;
-      return { ...row, rows: (await rowsRead()) - before };
+      return { ...row, rows: (await rowsRead(tx, 'log.events')) - before };
     });
   }
 
