@@ -14,15 +14,7 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
   const temporary = `${file}.${crypto.randomUUID()}.new`;
   const owner = await ownerFor(file);
   try {
-    // Only a new file: root must not give away what another user has linked to this name.
-    const handle = await open(temporary, 'wx', mode);
-    try {
-      if (owner !== null) giveTo(handle.fd, owner);
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await writeForOwner(temporary, text, mode, owner);
     await rename(temporary, file);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => undefined);
@@ -89,14 +81,7 @@ export async function writeNewFile(file: string, pieces: AsyncIterable<string>):
   const temporary = `${file}.new`;
   try {
     await rm(temporary, { force: true });
-    const handle = await open(temporary, 'wx', 0o600);
-    try {
-      if (isRoot()) giveTo(handle.fd, await stat(dirname(file)));
-      await handle.writeFile(pieces);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
+    await writeForOwner(temporary, pieces, 0o600, await ownerFor(temporary));
     // A link never replaces a file.
     await link(temporary, file);
   } finally {
@@ -118,6 +103,24 @@ export async function syncFolder(folder: string): Promise<void> {
 interface Owner {
   uid: number;
   gid: number;
+}
+
+/** Writes a new file to the disk, and gives it to the owner if that is not null. */
+async function writeForOwner(
+  file: string,
+  content: string | AsyncIterable<string>,
+  mode: number,
+  owner: Owner | null,
+): Promise<void> {
+  // Only a new file: root must not give away what another user has linked to this name.
+  const handle = await open(file, 'wx', mode);
+  try {
+    if (owner !== null) giveTo(handle.fd, owner);
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Returns who owns what replaces this file, if this process may give files away; else null. */
