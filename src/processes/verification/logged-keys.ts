@@ -113,15 +113,9 @@ export function createLoggedKeys(
         const publicKey = key.keyId === key_id && parsed ? objectOf(key) : null;
         return publicKey !== null && parsed !== null && isSignedBy(parsed, publicKey, origin);
       });
-      const late = signers.map(({ replacedAt }) => replacedAt ?? size).find((end) => end < size);
-      const inTime = signers.some(({ replacedAt }) => (replacedAt ?? size) >= size);
-      const problem = !isSame
-        ? 'the note of this checkpoint says something else than its event'
-        : signers.length === 0
-          ? `no key that the log names before this checkpoint signed it as ${key_id}`
-          : !inTime
-            ? `this checkpoint covers ${tooLate(size, key_id, late as number)}`
-            : null;
+      const problem = isSame
+        ? signersProblem(signers, size, key_id)
+        : 'the note of this checkpoint says something else than its event';
       if (problem === null || named.has(key_id)) return [];
       named.add(key_id);
       return [faultIn(event, `${problem}. Further checkpoints of this key are not named`)];
@@ -152,6 +146,16 @@ function unprovedFault(event: StoredEvent, isSigned: boolean): Fault {
     'public key that replaced it, and pass it with a further --key. Do not take it from this ' +
     'installation';
   return { ...faultIn(event, problem), check: 'key' };
+}
+
+/** Returns what is wrong with the keys that signed a checkpoint in the log; null for nothing. */
+function signersProblem(signers: LoggedKey[], size: number, keyId: string): string | null {
+  const ends = signers.map(({ replacedAt }) => replacedAt ?? size);
+  const [first] = ends;
+  if (first === undefined)
+    return `no key that the log names before this checkpoint signed it as ${keyId}`;
+  const isLate = ends.every((end) => end < size);
+  return isLate ? `this checkpoint covers ${tooLate(size, keyId, first)}` : null;
 }
 
 /**
