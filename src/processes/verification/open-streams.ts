@@ -11,7 +11,7 @@ import { parseStream } from '../../domain/events/streams.ts';
 
 /** Streams of accesses that are held. Each process writes to one at a time. */
 const HELD = 1_000;
-/** 16 MiB. With a million names, one new stream of a hundred is looked up in vain. */
+/** 16 MiB. With a million names, the log is read for one new stream of a hundred without need. */
 const BITS = 27;
 
 export interface OpenStreams<Stream> {

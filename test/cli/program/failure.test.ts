@@ -84,7 +84,7 @@ describeWithPostgres('a Postgres whose user may create nothing', () => {
     await database?.drop();
   });
 
-  it('is told which right it needs', async () => {
+  it('ends a command with the name of the missing right', async () => {
     const url = new URL(database.url);
     Object.assign(url, { username: role, password: 'p' });
     const ran = await createCli(settingsFor(url.href)).run(['migrate']);

@@ -137,7 +137,7 @@ export function TransferListPage() {
           )}
         </>
       )}
-      {/* Not in the list: what is retried may leave it empty before the result is read. */}
+      {/* The dialog is outside of the list: a retry may empty the list, and the result must stay. */}
       {change && <BulkDialog {...change} onClose={close} />}
     </Page>
   );
