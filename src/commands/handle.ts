@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  type AppendResult,
   type EventStore,
   EventStoreUnavailable,
   RevisionConflict,
@@ -86,7 +87,7 @@ export async function handle<State, Command, E extends Event>(
   cause: Cause,
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
-  const { unless, onlyAt } = options;
+  const { unless, onlyAt, reserved } = options;
   const remembered =
     options.known || unless || onlyAt ? null : takeRemembered<State>(store, stream);
   for (let attempt = 1; ; attempt++) {
@@ -94,12 +95,7 @@ export async function handle<State, Command, E extends Event>(
       attempt === 1 ? (options.known ?? remembered) : null;
     const stored = known ? (known.stored ?? []) : await store.read(stream);
     const before = known ?? folded(stored, decider);
-    // An append without the event before would end the hash chain for good. A node of an
-    // EventStoreDB that no longer leads can lack an event that a read model shows.
-    if (before.revision >= 0 && before.last === null)
-      throw new EventStoreUnavailable(
-        `The event store answered without revision ${before.revision} of ${stream}, which exists`,
-      );
+    requireLast(stream, before);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const decided = decideOn(decider, command, before.state, before === remembered);
     if (decided === null) continue;
@@ -108,32 +104,63 @@ export async function handle<State, Command, E extends Event>(
     requireRevision(stream, before.revision, onlyAt);
     const state = decided.reduce(decider.evolve, before.state);
     // The owner's account, not the actor's: an administrator may act for another account.
-    const events = chain(decided, before.last, cause, decider.accountOf(state), options.reserved);
-    try {
-      const { revision, position, isNew } = await store.append(
-        stream,
-        before.revision < 0 ? 'no_stream' : before.revision,
-        events,
-      );
-      const isOurs = options.reserved?.eventId === undefined || isNew === true;
-      const handled = isOurs
-        ? { state, events, revision, position, last: events.at(-1) ?? null }
-        : await readAppended(store, decider, stream, before.revision, revision);
-      if (options.remember) {
-        const { events: _, ...known } = handled;
-        rememberStream(store, stream, known);
-      }
-      return handled;
-    } catch (error) {
-      if (!(error instanceof RevisionConflict)) throw error;
-      if (attempt === ATTEMPTS)
-        throw new DomainError(
-          'unavailable',
-          `Other requests keep changing ${parseStream(stream).id}; try again in a moment`,
-        );
-      await sleep(Math.random() * 5 * attempt);
+    const events = chain(decided, before.last, cause, decider.accountOf(state), reserved);
+    const appended = await appendAfter(store, stream, before.revision, events);
+    if (appended === null) {
+      await pauseBeforeRetry(stream, attempt);
+      continue;
     }
+    const { revision, position } = appended;
+    const isOurs = reserved?.eventId === undefined || appended.isNew === true;
+    const handled = isOurs
+      ? { state, events, revision, position, last: events.at(-1) ?? null }
+      : await readAppended(store, decider, stream, before.revision, revision);
+    if (options.remember) {
+      const { events: _, ...after } = handled;
+      rememberStream(store, stream, after);
+    }
+    return handled;
   }
+}
+
+/**
+ * Throws EventStoreUnavailable for a stream without its last event. An append without the event
+ * before would end the hash chain for good. A node of an EventStoreDB that no longer leads can lack
+ * an event that a read model shows.
+ */
+function requireLast(
+  stream: string,
+  { revision, last }: Pick<Remembered<unknown>, 'revision' | 'last'>,
+): void {
+  if (revision < 0 || last !== null) return;
+  throw new EventStoreUnavailable(
+    `The event store answered without revision ${revision} of ${stream}, which exists`,
+  );
+}
+
+/** Appends events to a stream at this revision. Returns null if another writer was first. */
+async function appendAfter(
+  store: EventStore,
+  stream: string,
+  revision: number,
+  events: NewEvent[],
+): Promise<AppendResult | null> {
+  try {
+    return await store.append(stream, revision < 0 ? 'no_stream' : revision, events);
+  } catch (error) {
+    if (error instanceof RevisionConflict) return null;
+    throw error;
+  }
+}
+
+/** Waits for a random time that rises with the attempts. Throws `unavailable` after the last. */
+async function pauseBeforeRetry(stream: string, attempt: number): Promise<void> {
+  if (attempt === ATTEMPTS)
+    throw new DomainError(
+      'unavailable',
+      `Other requests keep changing ${parseStream(stream).id}; try again in a moment`,
+    );
+  await sleep(Math.random() * 5 * attempt);
 }
 
 /** Throws `precondition_failed` if a stream is at another revision than those given. */
