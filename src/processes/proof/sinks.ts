@@ -68,75 +68,101 @@ export async function runSinks(
   await inOneProcess(deps.locks, 'checkpoint sinks', signal, async (stop) => {
     const urls = sinks.map(({ url }) => url);
     await forgetOthers(deps.sql, urls).catch(() => undefined);
-    await Promise.all(
-      sinks.map((sink, i) => feed(deps, sink, i + 1, stop, (status) => report(i, status), lookMs)),
+    const feeds = sinks.map(
+      (sink, i): Feed => ({
+        ...sink,
+        number: i + 1,
+        report: (status) => report(i, status),
+        isCompared: false,
+        taken: null,
+        size: null,
+        failures: 0,
+      }),
     );
+    await Promise.all(feeds.map((feed) => keepFed(deps, feed, stop, lookMs)));
   });
 }
 
+/** What a process knows of a sink, and where it reports that. */
+interface Feed extends NamedSink {
+  /** Its place in the settings, from 1. The log has no URL: that may hold a secret. */
+  number: number;
+  report(status: SinkStatus): void;
+  /** True once its largest checkpoint was found in the log, or it took one. */
+  isCompared: boolean;
+  /** The last checkpoint that it has taken, until the log loses that. */
+  taken: SignedCheckpoint | null;
+  /** Number of events that the last checkpoint covers that it has taken. */
+  size: number | null;
+  /** Looks in a row that have failed. */
+  failures: number;
+}
+
 /** Sends the last checkpoint to one sink, until the signal aborts. */
-async function feed(
+async function keepFed(
   deps: SinkDeps,
-  { url, sink }: NamedSink,
-  number: number,
+  feed: Feed,
   stop: AbortSignal,
-  report: (status: SinkStatus) => void,
   lookMs: number,
 ): Promise<void> {
-  const { sql, logger } = deps;
-  let isCompared = false;
-  /** The last checkpoint that it has taken. */
-  let taken: SignedCheckpoint | null = null;
-  let size: number | null = null;
-  let failures = 0;
   while (!stop.aborted) {
-    let pause = lookMs;
+    let pauseMs = lookMs;
     try {
-      const latest = await latestCheckpoint(sql).catch(() => undefined);
-      if (latest !== undefined && taken !== null && hasLost(taken, latest)) {
-        isCompared = false;
-        taken = null;
-      }
-      const comparison: Comparison = isCompared ? 'done' : await compareNewest(deps, sink);
-      isCompared = comparison === 'done';
-      if (latest && comparison !== 'later' && latest.revision > (taken?.revision ?? -1)) {
-        const checkpoint = latest;
-        await sink.keep(checkpoint, (from) => proveConsistency(sql, from, checkpoint));
-        // A sink that takes checkpoints may be unable to list them: half a million a year.
-        if (!isCompared)
-          logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
-        isCompared = true;
-        taken = latest;
-        size = latest.size;
-        failures = 0;
-        report({ state: 'keeping', size, failing: 'no' });
-        await saveTaken(sql, url, checkpoint.size).catch(() => undefined);
-      }
+      await sendLatest(deps, feed);
     } catch (error) {
       if (stop.aborted) return;
-      pause = Math.min(lookMs * 2 ** failures, LONGEST_PAUSE_MS);
-      failures += 1;
-      const refuses = error instanceof SinkRefuses;
-      if (refuses)
-        logger.error(
-          { sink: number, reason: error.message },
-          'a sink has a checkpoint that this log does not have: an older copy of the log was ' +
-            'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
-            'older log" in docs/operators.md',
-        );
-      else
-        logger.warn(
-          { err: error, sink: number },
-          `a sink did not take a checkpoint; retrying in ${pause / 1_000} s`,
-        );
-      report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });
-      const { message } = error as Error;
-      await saveFailed(sql, url, { error: message, refuses, pauseMs: pause }).catch(
-        () => undefined,
-      );
+      pauseMs = Math.min(lookMs * 2 ** feed.failures, LONGEST_PAUSE_MS);
+      feed.failures += 1;
+      await noteFailure(deps, feed, error as Error, pauseMs);
     }
-    await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
+    await sleep(pauseMs, undefined, { signal: stop }).catch(() => undefined);
   }
+}
+
+/** Sends the last checkpoint to a sink that does not have it. Throws why it is not taken. */
+async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
+  const { sql, logger } = deps;
+  const { url, sink, number, report } = feed;
+  const latest = await latestCheckpoint(sql).catch(() => undefined);
+  if (latest !== undefined && feed.taken !== null && hasLost(feed.taken, latest)) {
+    feed.isCompared = false;
+    feed.taken = null;
+  }
+  const comparison = feed.isCompared ? 'done' : await compareNewest(deps, sink);
+  feed.isCompared = comparison === 'done';
+  if (!latest || comparison === 'later' || latest.revision <= (feed.taken?.revision ?? -1)) return;
+  await sink.keep(latest, (from) => proveConsistency(sql, from, latest));
+  // A sink that takes checkpoints may be unable to list them: half a million a year.
+  if (!feed.isCompared)
+    logger.warn({ sink: number }, 'a sink does not show what it has, and takes checkpoints');
+  const { size } = latest;
+  Object.assign(feed, { isCompared: true, taken: latest, size, failures: 0 });
+  report({ state: 'keeping', size, failing: 'no' });
+  await saveTaken(sql, url, size).catch(() => undefined);
+}
+
+/** Says that a sink did not take a checkpoint, and when it is asked again. Never rejects. */
+async function noteFailure(
+  { sql, logger }: SinkDeps,
+  { url, number, size, report }: Feed,
+  error: Error,
+  pauseMs: number,
+): Promise<void> {
+  const refuses = error instanceof SinkRefuses;
+  if (refuses)
+    logger.error(
+      { sink: number, reason: error.message },
+      'a sink has a checkpoint that this log does not have: an older copy of the log was ' +
+        'restored, or the log was changed. The sink gets no more checkpoints. See "A restored ' +
+        'older log" in docs/operators.md',
+    );
+  else
+    logger.warn(
+      { err: error, sink: number },
+      `a sink did not take a checkpoint; retrying in ${pauseMs / 1_000} s`,
+    );
+  report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });
+  await saveFailed(sql, url, { error: error.message, refuses, pauseMs }).catch(() => undefined);
 }
 
 /** Returns whether a log that ends with `latest` has lost a checkpoint that it had. */
