@@ -36,6 +36,12 @@ export interface Pool {
   close(): void;
 }
 
+/**
+ * How a caller tries to get a connection: `in turn` with a new permit, or `alone` with the one that
+ * it has. Null if it must not try again.
+ */
+type NextTry = 'in turn' | 'alone' | null;
+
 /** Creates a pool of at most `max` connections. FTP allows one use of a connection at a time. */
 export function createPool(
   open: () => Promise<Connection>,
@@ -61,42 +67,22 @@ export function createPool(
   }
 
   async function acquire(signal: AbortSignal, mustBeFresh = false): Promise<Lease> {
-    // Permits that the server refuses come back as often as it takes: the wait ends all the same.
+    // This limit also holds for a caller whose permits are withheld again and again.
     const until = performance.now() + timeouts.queueMs;
     const untilNextTry = createBusyWait(until, timeouts.busyMs);
-    for (let alone = false; ; ) {
-      if (!alone) await permits.acquire(signal, until);
+    for (let next: NextTry = 'in turn'; ; ) {
+      if (next === 'in turn') await permits.acquire(signal, until);
       const coming = ready(mustBeFresh);
       try {
         const { connection, fresh } = await abortable(coming, signal, 'connect');
         used.add(connection);
         return lease(connection, fresh);
       } catch (error) {
-        if (!signal.aborted && isRefused(error)) {
-          // The server may count a connection that is still being opened.
-          if (used.size + opening > 0) {
-            permits.withhold();
-            alone = false;
-            continue;
-          }
-          // Other processes may have all that the server accepts. One caller at a time tries again.
-          if (isBusy(error)) {
-            opening++;
-            alone = await untilNextTry(signal).finally(() => opening--);
-            if (alone) continue;
-            permits.release();
-            throw error;
-          }
-          if (permits.withheld > 0 && !alone) {
-            alone = true;
-            await untilForgotten(signal).catch((aborted) => {
-              permits.release();
-              throw aborted;
-            });
-            continue;
-          }
-          permits.giveOutAll();
-        }
+        next =
+          isRefused(error) && !signal.aborted
+            ? await afterRefusal(error, next, signal, untilNextTry)
+            : null;
+        if (next !== null) continue;
         // If only the wait was aborted, the connection is kept for the next caller.
         void coming
           .then(
@@ -107,6 +93,38 @@ export function createPool(
         throw error;
       }
     }
+  }
+
+  /**
+   * Waits until a caller may try again after the server has refused its connection. The caller has
+   * its permit afterwards, unless its turn is to come. Returns null if it must give up. Throws if
+   * the signal aborts.
+   */
+  async function afterRefusal(
+    error: unknown,
+    last: NextTry,
+    signal: AbortSignal,
+    untilNextTry: ReturnType<typeof createBusyWait>,
+  ): Promise<NextTry> {
+    // The server may count a connection that is still being opened.
+    if (used.size + opening > 0) {
+      permits.withhold();
+      return 'in turn';
+    }
+    // Other processes may have all that the server accepts. One caller at a time tries again.
+    if (isBusy(error)) {
+      opening++;
+      return (await untilNextTry(signal).finally(() => opening--)) ? 'alone' : null;
+    }
+    if (permits.withheld > 0 && last === 'in turn') {
+      await untilForgotten(signal).catch((aborted) => {
+        permits.release();
+        throw aborted;
+      });
+      return 'alone';
+    }
+    permits.giveOutAll();
+    return null;
   }
 
   function lease(connection: Connection, fresh: boolean): Lease {
