@@ -46,53 +46,74 @@ export async function copyLog(
 ): Promise<Copied> {
   const head = Number((await log.head()) ?? 0n);
   const tree = createFrontier();
-  const there = eventsOf(copy);
-  let next = await there.next();
-  let read = 0;
+  const removed = createRemovedLeaves(log, null);
+  const copied = await readCopied(copy);
+  const appender = createAppender(copy);
+  let events = 0;
   /** Events that the copy has, and that have left the log since. */
   let left = 0;
-  let appended = 0;
-  let run: StoredEvent[] = [];
-
-  async function append(): Promise<void> {
-    if (run.length > 0) await appendTo(copy, run);
-    appended += run.length;
-    run = [];
-  }
-
-  const removed = createRemovedLeaves(log, null);
-  for await (const { events, position } of readLog(log, { from: null })) {
+  for await (const batch of readLog(log, { from: null })) {
     for (const { leaf: event, removed: gone } of await removed.weave(
       tree.size(),
-      events,
+      batch.events,
       hashOfLeaf,
     )) {
       tree.append(event ? hashOfLeaf(event) : gone.hash);
       if (gone !== null) {
         // An earlier run has copied it.
-        if (!next.done && sameHash(hashOfLeaf(next.value), gone.hash)) {
-          left++;
-          next = await there.next();
-        }
+        if (await copied.skip((next) => sameHash(hashOfLeaf(next), gone.hash))) left++;
         continue;
       }
-      read++;
-      if (!next.done) {
-        if (leafOf(next.value) !== leafOf(event)) throw otherLog(tree.size());
-        next = await there.next();
-        continue;
-      }
-      if (run.length === APPENDED || (run[0] && run[0].stream !== event.stream)) await append();
-      run.push(event);
+      events++;
+      if (copied.hasEnded()) await appender.add(event);
+      else if (!(await copied.skip((next) => leafOf(next) === leafOf(event))))
+        throw otherLog(tree.size());
     }
-    await append();
-    onProgress(read, head === 0 ? 1 : Number(position) / head);
+    await appender.flush();
+    onProgress(events, head === 0 ? 1 : Number(batch.position) / head);
   }
-  if (!next.done) throw otherLog(tree.size() + 1);
+  if (!copied.hasEnded()) throw otherLog(tree.size() + 1);
   if (left > 0) await removeRecorded(copy);
-  const copied = await treeOf(copy);
-  if (!sameHash(copied.root(), tree.root())) throw otherLog(copied.size());
-  return { events: read, appended, root: tree.root() };
+  const result = await treeOf(copy);
+  if (!sameHash(result.root(), tree.root())) throw otherLog(result.size());
+  return { events, appended: appender.appended(), root: tree.root() };
+}
+
+/** Reads what earlier runs have copied, one event after the other. */
+async function readCopied(copy: EventStore) {
+  const events = eventsOf(copy);
+  let next = await events.next();
+  return {
+    hasEnded: () => next.done === true,
+    /** Passes the next event if it is the expected one. Returns false, and stays, if it is not. */
+    async skip(isExpected: (event: StoredEvent) => boolean): Promise<boolean> {
+      if (next.done || !isExpected(next.value)) return false;
+      next = await events.next();
+      return true;
+    },
+  };
+}
+
+/** Appends events to the copy: those of one stream in a row share an append. */
+function createAppender(copy: EventStore) {
+  let appended = 0;
+  let run: StoredEvent[] = [];
+
+  async function flush(): Promise<void> {
+    if (run.length > 0) await appendTo(copy, run);
+    appended += run.length;
+    run = [];
+  }
+
+  return {
+    flush,
+    appended: () => appended,
+    async add(event: StoredEvent): Promise<void> {
+      const [first] = run;
+      if (run.length === APPENDED || (first && first.stream !== event.stream)) await flush();
+      run.push(event);
+    },
+  };
 }
 
 /** Removes what the records of retention name. */
