@@ -36,7 +36,17 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
+  watchTransfers(sql, registers);
+  watchConsumers(sql, store, registers);
+  watchFlows(sql, registers);
+  watchHostKeys(sql, registers);
+  const mover = createMoverMetrics(registers);
+  watchBacklog(sql, registers);
+  return { registry, mover, deliverer: createDelivererMetrics(registers) };
+}
 
+/** Counts transfers by status, and those that wait for a mover. */
+function watchTransfers(sql: Sql, registers: Registry[]): void {
   new Gauge({
     name: 'waybill_transfers',
     help: 'Transfers of the installation, by status',
@@ -58,6 +68,10 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
       this.set(await countDueJobs(sql));
     },
   });
+}
+
+/** Shows how far each consumer is behind the end of the log. */
+function watchConsumers(sql: Sql, store: EventStore, registers: Registry[]): void {
   new Gauge({
     name: 'waybill_consumer_lag_positions',
     help: 'How far a projection or process manager is behind the end of the log, in its positions',
@@ -71,9 +85,21 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
       }
     },
   });
+}
 
-  watchFlows(sql, registers);
-  watchHostKeys(sql, registers);
+/** Counts the webhook deliveries that are due. */
+function watchBacklog(sql: Sql, registers: Registry[]): void {
+  new Gauge({
+    name: 'waybill_webhook_backlog',
+    help: 'Deliveries that are due, counted to 100,000, without those of disabled webhooks',
+    registers,
+    async collect() {
+      this.set(await countDueDeliveries(sql));
+    },
+  });
+}
+
+function createMoverMetrics(registers: Registry[]): MoverMetrics {
   const bytes = new Counter({
     name: 'waybill_moved_bytes_total',
     help: 'Bytes that destinations have acknowledged',
@@ -99,14 +125,41 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
     registers,
   });
 
-  new Gauge({
-    name: 'waybill_webhook_backlog',
-    help: 'Deliveries that are due, counted to 100,000, without those of disabled webhooks',
-    registers,
-    async collect() {
-      this.set(await countDueDeliveries(sql));
+  return {
+    moved: (count) => bytes.inc(count),
+    claimed: (waitedSeconds) => queued.observe(waitedSeconds),
+    ended(end: AttemptEnd, seconds) {
+      attempts.observe({ end }, seconds);
+      if (end === 'lease_lost') lost.inc();
     },
-  });
+    watchBandwidth(rates) {
+      new Gauge({
+        name: 'waybill_bandwidth_limit_bytes_per_second',
+        help: 'What the bandwidth limits of endpoints leave to this process',
+        labelNames: ['endpoint', 'side'],
+        registers,
+        collect() {
+          this.reset();
+          for (const { endpoint, side, rate } of rates()) this.set({ endpoint, side }, rate);
+        },
+      });
+    },
+    watchConnections(count) {
+      new Gauge({
+        name: 'waybill_open_connections',
+        help: 'Open connections of this process to endpoints',
+        labelNames: ['endpoint', 'side'],
+        registers,
+        async collect() {
+          this.reset();
+          for (const { endpoint, side, open } of await count()) this.set({ endpoint, side }, open);
+        },
+      });
+    },
+  };
+}
+
+function createDelivererMetrics(registers: Registry[]): DelivererMetrics {
   const deliveries = new Counter({
     name: 'waybill_webhook_deliveries_total',
     help: 'Deliveries that this process ended, by outcome',
@@ -124,44 +177,8 @@ export function createMetrics({ sql, store }: { sql: Sql; store: EventStore }): 
   for (const end of DELIVERY_OUTCOMES) sent.zero({ end });
 
   return {
-    registry,
-    deliverer: {
-      attempted: (end, seconds) => sent.observe({ end }, seconds),
-      ended: (end) => deliveries.inc({ end }),
-    },
-    mover: {
-      moved: (count) => bytes.inc(count),
-      claimed: (waitedSeconds) => queued.observe(waitedSeconds),
-      ended(end: AttemptEnd, seconds) {
-        attempts.observe({ end }, seconds);
-        if (end === 'lease_lost') lost.inc();
-      },
-      watchBandwidth(rates) {
-        new Gauge({
-          name: 'waybill_bandwidth_limit_bytes_per_second',
-          help: 'What the bandwidth limits of endpoints leave to this process',
-          labelNames: ['endpoint', 'side'],
-          registers,
-          collect() {
-            this.reset();
-            for (const { endpoint, side, rate } of rates()) this.set({ endpoint, side }, rate);
-          },
-        });
-      },
-      watchConnections(count) {
-        new Gauge({
-          name: 'waybill_open_connections',
-          help: 'Open connections of this process to endpoints',
-          labelNames: ['endpoint', 'side'],
-          registers,
-          async collect() {
-            this.reset();
-            for (const { endpoint, side, open } of await count())
-              this.set({ endpoint, side }, open);
-          },
-        });
-      },
-    },
+    attempted: (end, seconds) => sent.observe({ end }, seconds),
+    ended: (end) => deliveries.inc({ end }),
   };
 }
 
@@ -194,7 +211,7 @@ function watchFlows(sql: Sql, registers: Registry[]): void {
 
   new Gauge({
     name: 'waybill_flow_overdue_seconds',
-    help: 'For how long a run of a flow has been due and was not made',
+    help: 'How long a run of a flow has been overdue',
     labelNames: ['flow', 'name'],
     registers,
     async collect() {
