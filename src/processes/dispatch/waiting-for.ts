@@ -1,4 +1,4 @@
-import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
 import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
@@ -29,7 +29,29 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
   if (open.length === 0) return new Map();
   const ids = open.map(({ facts }) => facts.transfer_id);
   const rows = await sql<WaitFacts[]>`
-    with asked as materialized (
+    with ${askedTransfers(sql, ids)},
+    ${placesOfEndpoints(sql)},
+    ${keptPlaces(sql)},
+    ${queueForSlots(sql)}
+    select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
+           a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,
+           a.account_id <> (select account_id from next) as others_first
+      from asked a
+     cross join state s
+      left join lines l using (transfer_id)
+     cross join lateral (${endpointsOfTransfer(sql)}) e`;
+  const waits = new Map<string, WaitingFor>();
+  for (const row of rows) {
+    const wait = explainWait(row);
+    if (wait) waits.set(row.transfer_id, wait);
+  }
+  return waits;
+}
+
+/** Returns the CTE `asked`: the transfers with their jobs. */
+function askedTransfers(sql: Queryable, ids: string[]): Fragment {
+  return sql`
+    asked as materialized (
       select t.transfer_id, t.account_id, t.status,
              j.transfer_id is not null as has_job, j.status as job_status,
              j.claim_id is not null as claimed, j.lease_until,
@@ -41,10 +63,15 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
         left join (${jobs(sql)}) j on j.transfer_id = t.transfer_id collate "default"
        where t.transfer_id = any(${ids}::text[])
          and t.status in ('pending', 'queued', 'in_progress')
-    ),
-    movers as materialized (
-      ${moverSlots(sql)}
-    ),
+    )`;
+}
+
+/**
+ * Returns CTEs about endpoints: `claims` has all claims, `places` how many transfers may use each
+ * endpoint and how many do, `closed` the endpoints without a free place.
+ */
+function placesOfEndpoints(sql: Queryable): Fragment {
+  return sql`
     claims as materialized (
       select account_id, claimed_by, source_endpoint_id, destination_endpoint_id,
              coalesce(size_bytes, 0) <= ${SMALL_FILE_BYTES}::bigint as small
@@ -71,8 +98,12 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
     closed as materialized (
       select coalesce(array_agg(endpoint_id), '{}') as ids
         from places where paused or in_use >= places
-    ),
-    -- Transfers for which a claim keeps the last free place of an endpoint.
+    )`;
+}
+
+/** Returns the CTE `starved`: the transfers for which a claim keeps the last place of an endpoint. */
+function keptPlaces(sql: Queryable): Fragment {
+  return sql`
     starved as materialized (
       select s.* from (
         select jsonb_object_agg(endpoint_id, places - in_use) as room,
@@ -83,6 +114,17 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
                    on endpoint_id in (source_endpoint_id, destination_endpoint_id)
            where not claimed and due and places - in_use = 1)) n
        cross join lateral (${starvedTransfers(sql, sql`n.room`, sql`n.unusable`)}) s
+    )`;
+}
+
+/**
+ * Returns CTEs about slots: `movers` and `state` say whether a mover runs and has a free slot,
+ * `next` which account gets the next one, `lines` how many transfers of its account precede each.
+ */
+function queueForSlots(sql: Queryable): Fragment {
+  return sql`
+    movers as materialized (
+      ${moverSlots(sql)}
     ),
     slots as (
       select coalesce(sum(slots), 0) as total,
@@ -118,40 +160,32 @@ export async function findWaits(sql: Sql, transfers: Transfer[]): Promise<Map<st
                                   - 1 as ahead
                 from due where account_id in (select account_id from queueing)) numbered
        where ahead < ${AHEAD_COUNTED_TO}
-    )
-    select a.transfer_id, a.status, a.has_job, a.job_status, a.claimed, a.lease_until, a.lapsed,
-           a.outdated, a.due_at, a.due, s.movers, s.busy, s.dispatched, l.ahead, e.endpoints,
-           a.account_id <> (select account_id from next) as others_first
-      from asked a
-     cross join state s
-      left join lines l using (transfer_id)
+    )`;
+}
+
+/** Returns a query for the endpoints of a transfer `a`, as its account may see them. */
+function endpointsOfTransfer(sql: Queryable): Fragment {
+  return sql`
+    select coalesce(jsonb_agg(jsonb_build_object(
+             'known', e.endpoint_id is not null,
+             'id', case when may_use then u.id end,
+             'name', case when may_use then e.name end,
+             'paused', coalesce(p.paused, false), 'in_use', p.in_use,
+             'limit', p.places,
+             'kept', coalesce(p.places - p.in_use = 1, false) and exists (
+               select from starved s
+                where u.id = any(s.scarce) and s.transfer_id <> a.transfer_id),
+             'held_until', h.until) order by u.side), '[]')
+             as endpoints
+      from unnest(array[a.source_endpoint_id, a.destination_endpoint_id])
+             with ordinality u(id, side)
+      left join places p on p.endpoint_id = u.id
+      left join read.endpoints e on e.endpoint_id = u.id
+      left join (${currentHolds(sql)}) h
+        on h.endpoint_id = u.id
+       and h.credentials_record = e.state ->> 'credentials_record'
      cross join lateral (
-        select coalesce(jsonb_agg(jsonb_build_object(
-                 'known', e.endpoint_id is not null,
-                 'id', case when may_use then u.id end,
-                 'name', case when may_use then e.name end,
-                 'paused', coalesce(p.paused, false), 'in_use', p.in_use,
-                 'limit', p.places,
-                 'kept', coalesce(p.places - p.in_use = 1, false) and exists (
-                   select from starved s
-                    where u.id = any(s.scarce) and s.transfer_id <> a.transfer_id),
-                 'held_until', h.until) order by u.side), '[]')
-                 as endpoints
-          from unnest(array[a.source_endpoint_id, a.destination_endpoint_id])
-                 with ordinality u(id, side)
-          left join places p on p.endpoint_id = u.id
-          left join read.endpoints e on e.endpoint_id = u.id
-          left join (${currentHolds(sql)}) h
-            on h.endpoint_id = u.id
-           and h.credentials_record = e.state ->> 'credentials_record'
-         cross join lateral (
-            select coalesce(e.state -> 'accounts' in ('null')
-                         or e.state -> 'accounts' ? a.account_id, false) as may_use) m
-         where u.id is not null) e`;
-  const waits = new Map<string, WaitingFor>();
-  for (const row of rows) {
-    const wait = explainWait(row);
-    if (wait) waits.set(row.transfer_id, wait);
-  }
-  return waits;
+        select coalesce(e.state -> 'accounts' in ('null')
+                     or e.state -> 'accounts' ? a.account_id, false) as may_use) m
+     where u.id is not null`;
 }
