@@ -1,3 +1,6 @@
+/*
+ * Decides how events change jobs. It has no I/O and no clock.
+ */
 import { type NewEvent, unknownEvent } from '../../domain/events/event.ts';
 import { aggregateIdOf } from '../../domain/events/streams.ts';
 import { isAfterEvent, isOfSource } from '../../domain/transfers/after.ts';
@@ -10,10 +13,6 @@ import type {
   TransferFailed,
   TransferQueued,
 } from '../../domain/transfers/transfer.ts';
-
-/*
- * Decides how events change jobs. Pure: no I/O and no clock.
- */
 
 /**
  * How much earlier or later than its due time a transfer ranks because of its priority. An offset
@@ -60,6 +59,7 @@ export interface EndedTransfer {
 
 /** An event with its stream and revision. A stored event has both. */
 export type PlacedEvent = NewEvent & { stream: string; revision: number };
+
 /**
  * Splits events, oldest first, into the transfers that they end, the events of transfers that stay
  * open, and the ids of the transfers whose last step they record.
