@@ -1,7 +1,7 @@
 import type { ContentHeaders } from '../port.ts';
 
-/** A signature covers values as they are, so none may need an encoding. */
-const PLAIN = /^[!-~]+( [!-~]+)*$/;
+/** What a header may have unencoded. A signature covers its value as it is sent. */
+export const PLAIN_VALUE = /^[!-~]+( [!-~]+)*$/;
 const MAX_CHARACTERS = 1_024;
 
 /**
@@ -13,7 +13,7 @@ export function contentHeaders(given: ContentHeaders): ContentHeaders {
   const contentEncoding = given.contentEncoding?.replace(/\s*aws-chunked\s*,?/i, '').trim();
   return Object.fromEntries(
     Object.entries({ ...given, contentEncoding }).filter(
-      ([, value]) => value && PLAIN.test(value) && value.length <= MAX_CHARACTERS,
+      ([, value]) => value && PLAIN_VALUE.test(value) && value.length <= MAX_CHARACTERS,
     ),
   );
 }

@@ -11,6 +11,7 @@ import {
   type PutObjectCommand,
   type UploadPartCommand,
 } from '@aws-sdk/client-s3';
+import { PLAIN_VALUE } from '../http/content-headers.ts';
 import type { SdkRequest, SdkResponse } from '../http/http.ts';
 import { MTIME_KEY } from '../modification-time.ts';
 import { CRC32_HEADER } from './checksums.ts';
@@ -65,8 +66,6 @@ const HEADERS: Record<string, string> = {
   ServerSideEncryption: 'x-amz-server-side-encryption',
   StorageClass: 'x-amz-storage-class',
 };
-/** The signature covers values as they are, so none may need an encoding. */
-const PLAIN = /^[!-~]+( [!-~]+)*$/;
 const NO_CONTENT = hash('sha256', '');
 
 /** `bucketUrl` is where objects are. Hashes bodies for the signature if `signsPayloads` is true. */
@@ -123,7 +122,9 @@ function headersOf(input: Input): Record<string, string> | null {
         headers[`x-amz-meta-${key}`] = text;
     else headers[HEADERS[name] ?? ''] = String(value);
   }
-  const plain = Object.entries(headers).every(([name, value]) => name !== '' && PLAIN.test(value));
+  const plain = Object.entries(headers).every(
+    ([name, value]) => name !== '' && PLAIN_VALUE.test(value),
+  );
   return plain ? headers : null;
 }
 
