@@ -77,6 +77,17 @@ export async function presentedHostKey(routing: Routing, signal: AbortSignal): P
   return presented;
 }
 
+/** How far a handshake has come. */
+interface Progress {
+  step: FileStep;
+  /** Why it fails. Null if nothing is wrong so far. */
+  failure: unknown;
+  /** Fingerprint of the host key that the server presented. Empty before that. */
+  verifiedBy: string;
+  /** By `performance.now()`. */
+  signedInAt: number;
+}
+
 /**
  * `judge` returns the error to fail with, or null. No secret is sent before it returns null.
  * `announce` receives the host keys that the server announces after the sign-in.
@@ -89,41 +100,17 @@ async function handshake(
   announce: Target['announce'] = () => {},
 ): Promise<Session> {
   const { host, port, username } = routing.settings;
+  const server = `${host}:${port}`;
   const { timeoutMs } = routing;
   const client = new SftpClient('waybill', {});
   const { client: ssh } = client as unknown as { client: Client };
-  let step: FileStep = 'connect';
-  let failure: unknown = null;
-  let signedInAt = 0;
-  let verifiedBy = '';
+  const progress = followHandshake(ssh, announce);
+  answerPrompts(ssh, config);
   const timer = setTimeout(() => {
-    failure ??= new FileError(
-      'timeout',
-      step,
-      `${host}:${port}: no answer within ${timeoutMs / 1000} s`,
-    );
+    const message = `${server}: no answer within ${timeoutMs / 1000} s`;
+    progress.failure ??= new FileError('timeout', progress.step, message);
     socket.destroy();
   }, timeoutMs);
-  ssh.setMaxListeners(0);
-  ssh.on('error', (error) => {
-    failure ??= connectionError(error);
-  });
-  ssh.on('handshake', () => {
-    step = 'sign_in';
-  });
-  ssh.on('ready', () => {
-    signedInAt = performance.now();
-  });
-  // ssh2 has verified that the server owns these keys (`hostkeys-prove-00@openssh.com`).
-  ssh.on('hostkeys', (keys: ParsedKey[]) => {
-    for (const key of keys)
-      announce({
-        sha256: fingerprintOf(key.getPublicSSH()),
-        key_type: key.type,
-        verified_by: verifiedBy,
-      });
-  });
-  answerPrompts(ssh, config);
   try {
     const sftp = await client.connect({
       ...config,
@@ -132,26 +119,52 @@ async function handshake(
       readyTimeout: 0,
       // The result goes through the callback, because ssh2 treats a promise as a yes.
       hostVerifier: (key: Buffer, verify: (trusted: boolean) => void) => {
-        verifiedBy = fingerprintOf(key);
-        failure = judge(verifiedBy);
-        verify(failure === null);
+        progress.verifiedBy = fingerprintOf(key);
+        progress.failure = judge(progress.verifiedBy);
+        verify(progress.failure === null);
       },
     });
-    return {
-      ssh,
-      sftp: sftp as Session['sftp'],
-      socket,
-      openedInMs: performance.now() - signedInAt,
-    };
+    const openedInMs = performance.now() - progress.signedInAt;
+    return { ssh, sftp: sftp as Session['sftp'], socket, openedInMs };
   } catch (error) {
     socket.destroy();
-    if (sharesNoAlgorithm(failure)) {
-      const { stream } = await openRoute(routing);
-      const offers = await describeOffers(stream, username, timeoutMs);
-      throw new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause: failure });
-    }
-    throw withRefusal(fileError(failure ?? error, step, `${host}:${port}`), refusal());
+    const { step, failure } = progress;
+    if (sharesNoAlgorithm(failure)) throw await withoutCommonAlgorithm(routing, failure);
+    throw withRefusal(fileError(failure ?? error, step, server), refusal());
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Notes how far the handshake of a client has come. */
+function followHandshake(ssh: Client, announce: Target['announce']): Progress {
+  const progress: Progress = { step: 'connect', failure: null, verifiedBy: '', signedInAt: 0 };
+  ssh.setMaxListeners(0);
+  ssh.on('error', (error) => {
+    progress.failure ??= connectionError(error);
+  });
+  ssh.on('handshake', () => {
+    progress.step = 'sign_in';
+  });
+  ssh.on('ready', () => {
+    progress.signedInAt = performance.now();
+  });
+  // ssh2 has verified that the server owns these keys (`hostkeys-prove-00@openssh.com`).
+  ssh.on('hostkeys', (keys: ParsedKey[]) => {
+    for (const key of keys)
+      announce({
+        sha256: fingerprintOf(key.getPublicSSH()),
+        key_type: key.type,
+        verified_by: progress.verifiedBy,
+      });
+  });
+  return progress;
+}
+
+/** Returns the error of a server with which Waybill shares no algorithm: it says what each offers. */
+async function withoutCommonAlgorithm(routing: Routing, cause: unknown): Promise<FileError> {
+  const { host, port, username } = routing.settings;
+  const { stream } = await openRoute(routing);
+  const offers = await describeOffers(stream, username, routing.timeoutMs);
+  return new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause });
 }
