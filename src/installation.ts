@@ -8,6 +8,7 @@ import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
 import { connect, type Sql, type Transaction } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
+import { exclusively } from './adapters/postgres/exclusively.ts';
 import {
   createLocks,
   hasLockHolders,
@@ -41,6 +42,7 @@ import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts'
 import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
 import { furthestLog } from './projections/checkpoint.ts';
+import type { ConsumerDeps } from './projections/consumer.ts';
 import { countFlows, shownFlow } from './projections/flows/queries.ts';
 import { type OtherVersions, prepareReadModels } from './projections/read-models.ts';
 import { catchUpIfIdle } from './projections/run-consumer.ts';
@@ -66,7 +68,9 @@ const DERIVED = {
 
 /** The id of a log that was changed, if nothing tells its true one. */
 const UNKNOWN_LOG = 'unknown';
-const LOCK_WITHIN_MS = 10_000;
+
+/** What closes the parts of an installation, in the order in which they were opened. */
+type Closers = (() => Promise<unknown>)[];
 
 /** An open installation, which the service and the operator's commands share. */
 export interface Installation {
@@ -124,98 +128,38 @@ export interface OpenOptions {
 export async function openInstallation(
   config: Config,
   logger: Logger,
-  {
-    opensChangedLog = false,
-    adoptsLog = false,
-    masterKeyIsLost = false,
-    onPostgres,
-  }: OpenOptions = {},
+  options: OpenOptions = {},
 ): Promise<Installation> {
-  const closers: (() => Promise<unknown>)[] = [];
+  const closers: Closers = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
-  const needsTables = opensChangedLog && config.eventStore === null;
+  let changed: string | null = null;
+  const noteChange = (error: unknown) => {
+    const isChange = error instanceof LogChanged || error instanceof MigrationError;
+    if (!options.opensChangedLog || !isChange) throw error;
+    changed ??= error.message;
+  };
   try {
-    if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
-    const url = config.databaseUrl ?? (await embedded(config, logger, closers));
-    onPostgres?.(url);
-    const sql = connect(url, { max: 20, settings: INDEXED });
-    const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
-    const patient = connect(url, {
-      max: 5,
-      settings: { ...INDEXED, synchronous_commit: 'off' },
-      answerWithinMs: null,
-      listener: sql,
-    });
-    const pools = [sql, derived, patient];
-    closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
-    if (config.databaseUrl !== null) await requireOwnSessions(pools);
-    if (needsTables && !(await isMigrated(sql))) throw noLog();
-    await migrate(patient);
-    let changed: string | null = null;
-    const noteChange = (error: unknown) => {
-      const isChange = error instanceof LogChanged || error instanceof MigrationError;
-      if (!opensChangedLog || !isChange) throw error;
-      changed ??= error.message;
-    };
+    const { url, ...pools } = await openPostgres(config, logger, options, closers);
+    const { sql, derived, patient } = pools;
     await requireRestored(sql).catch(noteChange);
-    const keys = masterKeyIsLost
-      ? await replaceLostKey(config, sql)
-      : await masterKeysOf(config, () => hasHadMasterKey(sql));
-    await verifyMasterKey({ sql, keys });
-    const vault = createVault({ sql, keys });
-
+    const vault = await openVault(config, sql, options);
     const membership: Membership = { lock: null };
-    const opened = await openStore(config, sql);
-    const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
-    closers.push(() => store.close());
-    const followed = async () => followedLog(sql, await furthestLog(sql));
-    const logId = await openLog(store, followed, {
-      begins: !opensChangedLog,
-      beforeBegin: (id) => ownLog(sql, id),
-    }).catch(async (error) => {
-      noteChange(error);
-      return (await followed())?.logId ?? UNKNOWN_LOG;
-    });
-    const mayBeAnothers = store.engine !== 'postgres' && !opensChangedLog;
-    if (mayBeAnothers && !adoptsLog) await requireOwnLog(sql, logId);
-    if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
+    const store = await openJoined(config, sql, membership, closers);
+    const logId = await findLog(store, sql, options, noteChange);
     const locks = createLocks(url);
     closers.push(() => locks.close());
     const otherVersions = await prepareReadModels(patient, logId);
     const following = { store, sql: derived, locks, logId, logger };
     const waiter = createProjectionWaiter(following);
     closers.push(() => waiter.close());
-
     const queue = createQueue(derived, store);
-    const commands: CommandDeps = {
-      store,
-      vault,
-      endpoints: () => listEndpoints(sql),
-      async openTransfersOf(endpointId) {
-        // If no mover runs, no other process brings the jobs up to date.
-        await catchUpIfIdle(following, dispatchConsumer);
-        return openTransfersOf(sql, endpointId);
-      },
-      progressOf: (transferId) => progressOf(sql, transferId),
-      queueEstimate: queue.estimate,
-      countWebhooks: (accountId) => countWebhooks(sql, accountId),
-      countFlows: (accountId) => countFlows(sql, accountId),
-      shownFlow: (flowId) => shownFlow(sql, flowId),
-      objectionToWebhookUrl: (url) => objectionToWebhookUrl(url, config.webhookAllowCidrs),
-      waitFor: waiter.waitFor,
-      waitToRead: waiter.waitToRead,
-      catchUp: waiter.catchUp,
-      exclusively: (name, work) => exclusively(locks, name, work),
-      maxOpenTransfers: config.maxOpenTransfers,
-    };
+    const commands = commandDeps(config, { sql, vault, queue, waiter, following });
     return {
       config,
       logger,
-      sql,
-      derived,
-      patient,
+      ...pools,
       store,
       logId,
       changed,
@@ -235,11 +179,114 @@ export async function openInstallation(
   }
 }
 
-async function embedded(
+/** Opens the pools of the configured Postgres, or of the embedded one, and migrates it. */
+async function openPostgres(
   config: Config,
   logger: Logger,
-  closers: (() => Promise<unknown>)[],
+  { opensChangedLog = false, onPostgres }: OpenOptions,
+  closers: Closers,
+): Promise<Pick<Installation, 'sql' | 'derived' | 'patient'> & { url: string }> {
+  const needsTables = opensChangedLog && config.eventStore === null;
+  if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
+  const url = config.databaseUrl ?? (await embedded(config, logger, closers));
+  onPostgres?.(url);
+  const sql = connect(url, { max: 20, settings: INDEXED });
+  const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
+  const patient = connect(url, {
+    max: 5,
+    settings: { ...INDEXED, synchronous_commit: 'off' },
+    answerWithinMs: null,
+    listener: sql,
+  });
+  const pools = [sql, derived, patient];
+  closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
+  if (config.databaseUrl !== null) await requireOwnSessions(pools);
+  if (needsTables && !(await isMigrated(sql))) throw noLog();
+  await migrate(patient);
+  return { url, sql, derived, patient };
+}
+
+/** Opens the vault with the keys of the settings, or with those that replace a lost one. */
+async function openVault(
+  config: Config,
+  sql: Sql,
+  { masterKeyIsLost = false }: OpenOptions,
+): Promise<Vault> {
+  const keys = masterKeyIsLost
+    ? await replaceLostKey(config, sql)
+    : await masterKeysOf(config, () => hasHadMasterKey(sql));
+  await verifyMasterKey({ sql, keys });
+  return createVault({ sql, keys });
+}
+
+/** Opens the log. A service appends to one in an EventStoreDB only while it holds its lock. */
+async function openJoined(
+  config: Config,
+  sql: Sql,
+  membership: Membership,
+  closers: Closers,
+): Promise<EventStore> {
+  const opened = await openStore(config, sql);
+  const store = opened.engine === 'postgres' ? opened : whileJoined(opened, membership);
+  closers.push(() => store.close());
+  return store;
+}
+
+/**
+ * Returns the id of the log, which it begins if there is none. Throws if it is not the log of this
+ * database. `noteChange` throws the error of a log that was changed, unless a reader opens it.
+ */
+async function findLog(
+  store: EventStore,
+  sql: Sql,
+  { opensChangedLog = false, adoptsLog = false }: OpenOptions,
+  noteChange: (error: unknown) => void,
 ): Promise<string> {
+  const followed = async () => followedLog(sql, await furthestLog(sql));
+  const logId = await openLog(store, followed, {
+    begins: !opensChangedLog,
+    beforeBegin: (id) => ownLog(sql, id),
+  }).catch(async (error) => {
+    noteChange(error);
+    return (await followed())?.logId ?? UNKNOWN_LOG;
+  });
+  const mayBeAnothers = store.engine !== 'postgres' && !opensChangedLog;
+  if (mayBeAnothers && !adoptsLog) await requireOwnLog(sql, logId);
+  if (logId !== UNKNOWN_LOG) await requireEngine(sql, logId, store.engine);
+  return logId;
+}
+
+/** Returns what commands need of the installation. */
+function commandDeps(
+  config: Config,
+  parts: Pick<Installation, 'sql' | 'vault' | 'queue' | 'waiter'> & { following: ConsumerDeps },
+): CommandDeps {
+  const { sql, vault, queue, waiter, following } = parts;
+  const { store, locks } = following;
+  return {
+    store,
+    vault,
+    endpoints: () => listEndpoints(sql),
+    async openTransfersOf(endpointId) {
+      // If no mover runs, no other process brings the jobs up to date.
+      await catchUpIfIdle(following, dispatchConsumer);
+      return openTransfersOf(sql, endpointId);
+    },
+    progressOf: (transferId) => progressOf(sql, transferId),
+    queueEstimate: queue.estimate,
+    countWebhooks: (accountId) => countWebhooks(sql, accountId),
+    countFlows: (accountId) => countFlows(sql, accountId),
+    shownFlow: (flowId) => shownFlow(sql, flowId),
+    objectionToWebhookUrl: (url) => objectionToWebhookUrl(url, config.webhookAllowCidrs),
+    waitFor: waiter.waitFor,
+    waitToRead: waiter.waitToRead,
+    catchUp: waiter.catchUp,
+    exclusively: (name, work) => exclusively(locks, name, work),
+    maxOpenTransfers: config.maxOpenTransfers,
+  };
+}
+
+async function embedded(config: Config, logger: Logger, closers: Closers): Promise<string> {
   const postgres = await startEmbeddedPostgres({ dataDir: config.dataDir, logger });
   closers.push(() => postgres.release());
   return postgres.url;
@@ -277,35 +324,4 @@ export async function openStore(
   // Loaded only if it is used: it would add 0.1 s to every command.
   const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb/log.ts');
   return createEventStoreDb({ ...config.eventStore, prefix, keepsUnreadable });
-}
-
-async function exclusively<T>(
-  locks: Locks,
-  name: string,
-  work: (assertHeld: () => void) => Promise<T>,
-): Promise<T> {
-  const held = await locks
-    .acquire(name, AbortSignal.timeout(LOCK_WITHIN_MS))
-    .catch((error: unknown) => {
-      throw new DomainError(
-        'unavailable',
-        'Another request is changing the same resource; try again in a moment',
-        {},
-        { cause: error },
-      );
-    });
-  const assertHeld = () => {
-    if (!held.signal.aborted) return;
-    throw new DomainError(
-      'unavailable',
-      'The lock that serializes this change was lost before it began; try again in a moment',
-      {},
-      { cause: held.signal.reason },
-    );
-  };
-  try {
-    return await work(assertHeld);
-  } finally {
-    await held.release();
-  }
 }
