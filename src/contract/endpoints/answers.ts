@@ -70,7 +70,7 @@ const acceptedHostKeys = z.array(
   z
     .strictObject({
       sha256: fingerprint,
-      expires_at: timestamp.nullable().describe('From then on it is no longer accepted.'),
+      expires_at: timestamp.nullable().describe('The time from which it is no longer accepted.'),
     })
     .meta({ id: 'AcceptedHostKey' }),
 );
@@ -84,7 +84,7 @@ const viaAnswer = z
       .string()
       .nullable()
       .meta({ examples: ['waybill'] }),
-    host_keys: acceptedHostKeys.nullable().describe('Of a jump host; null for a proxy.'),
+    host_keys: acceptedHostKeys.nullable().describe('The accepted host keys of a jump host. Null for a proxy.'),
   })
   .meta({ id: 'EndpointVia' })
   .nullable()
@@ -152,6 +152,7 @@ const STEPS = [
   'read',
   'remove',
 ] as const;
+export type EndpointTestStep = (typeof STEPS)[number];
 
 /**
  * One line of the answer to an endpoint test: each step as it happens, and the result at the end.
@@ -165,9 +166,9 @@ export const testLine = z
         ok: z.boolean(),
         ms: z.int(),
         at: timestamp,
-        detail: z.string().optional().describe('Of a step that passed.'),
-        code: transferErrorCode.optional().describe('Of a step that failed.'),
-        message: z.string().optional().describe('Of a step that failed.'),
+        detail: z.string().optional().describe('What a step that passed has found.'),
+        code: transferErrorCode.optional().describe('The error of a step that failed.'),
+        message: z.string().optional().describe('What went wrong in a step that failed.'),
         advice: z.string().optional().describe('What to do about a step that failed.'),
       })
       .meta({ id: 'EndpointTestStep' }),

@@ -1,20 +1,10 @@
 import { timeLimit } from '../../adapters/files/abort.ts';
 import { OtherService } from '../../adapters/files/http/other-service.ts';
 import { FileError, type FileStep } from '../../adapters/files/port.ts';
+import type { EndpointTestStep } from '../../contract/endpoints/answers.ts';
 import { hasFolders } from '../../domain/endpoints/endpoint.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import { TRANSFER_ERRORS, type TransferErrorCode } from '../../domain/transfers/errors.ts';
-
-export type EndpointTestStep =
-  | 'resolve'
-  | 'via'
-  | 'connect'
-  | 'sign_in'
-  | 'list'
-  | 'write'
-  | 'rename'
-  | 'read'
-  | 'remove';
 
 /** Where each step fails, and within which time. The probe file may need longer on a slow line. */
 const STEPS: Record<EndpointTestStep, { at: FileStep; limitMs: number }> = {
