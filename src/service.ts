@@ -16,7 +16,7 @@ import {
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
 import { runRoles } from './run-roles.ts';
-import { createStartUp, explainListening, readTls, type StartUp } from './start-up.ts';
+import { createStartUp, readTls, type StartUp } from './start-up.ts';
 
 /** How long a shutdown waits for running attempts and for requests, in milliseconds. */
 const GRACE_MS = 5_000;
@@ -47,10 +47,11 @@ export interface Service {
 export async function startService(
   installation: Installation,
   roles: readonly ProcessRole[],
-  startUp: StartUp = createStartUp(installation.config, installation.logger, {
-    answers: false,
-    signal: new AbortController().signal,
-  }),
+  startUp: StartUp = createStartUp(
+    installation.config,
+    installation.logger,
+    new AbortController().signal,
+  ),
 ): Promise<Service> {
   const { logger } = installation;
   const joined = await joinServices(installation.locks, startUp.signal, (detail) => {
@@ -153,10 +154,8 @@ async function listen(
   });
   // The server that answers until now goes on while this one loads its routes.
   await app.ready();
-  await startUp.handOver(app.server);
-  const url = await app
-    .listen({ host: config.host, port: config.port })
-    .catch((error) => explainListening(error, config));
+  startUp.handOver(app.server);
+  const url = await app.listen({ host: config.host, port: config.port });
   return {
     url,
     async close() {

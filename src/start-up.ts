@@ -10,8 +10,6 @@ import { type Config, ConfigError } from './config.ts';
 import type { Check } from './health.ts';
 import { type ServerWhileStarting, serveWhileStarting } from './http/while-starting.ts';
 
-/** A start that takes longer than this serves the health checks meanwhile. */
-const QUICK_MS = 1_000;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /**
@@ -26,6 +24,12 @@ export interface StartUp {
   /** Aborts if the process must stop before it has started. */
   signal: AbortSignal;
   /**
+   * Listens at the address of the API, and answers until `handOver`. Call it before anything is
+   * opened. Throws ConfigError if WAYBILL_HOST or the TLS files cannot be used, and the error of
+   * `listen` if the port is taken.
+   */
+  listen(): Promise<void>;
+  /**
    * Repeats a step until Postgres and the event store answer. Logs and reports which store it waits
    * for. Throws any other error at once, because no wait fixes wrong settings. Throws the signal's
    * reason when the signal aborts, at the latest five seconds after that.
@@ -33,36 +37,20 @@ export interface StartUp {
   attempt<T>(step: () => Promise<T>): Promise<T>;
   /** Sets the checks that readiness shows from now on. */
   report(checks: Record<string, Check>): void;
-  /**
-   * Lets the server of the API take over from the one that answers meanwhile, if there is one. Call
-   * its `listen` next.
-   */
-  handOver(server: Server): Promise<void>;
-  /** Ends what still answers meanwhile. Never rejects. */
+  /** Lets the server of the API take over, if `listen` was called. Call its `listen` next. */
+  handOver(server: Server): void;
+  /** Ends what still answers. Never rejects. */
   close(): Promise<void>;
 }
 
-/**
- * Creates the start-up of a process. `answers`: whether this process serves HTTP. `attempt` and
- * `handOver` reject if the TLS files cannot be read or the port is taken.
- */
+/** Creates the start-up of a process. `signal` aborts if the process must stop before it runs. */
 export function createStartUp(
   config: Pick<Config, 'host' | 'port' | 'tls' | 'publicUrl' | 'rateLimit'>,
   logger: Logger,
-  { answers, signal }: { answers: boolean; signal: AbortSignal },
+  signal: AbortSignal,
 ): StartUp {
   let checks: Record<string, Check> = STARTING;
-  let meanwhile: Promise<ServerWhileStarting> | null = null;
-  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
-  failed.catch(() => undefined);
-  const timer = answers ? setTimeout(serve, QUICK_MS).unref() : undefined;
-
-  function serve(): void {
-    meanwhile = readTls(config)
-      .then((tls) => serveWhileStarting(config, tls, () => checks))
-      .catch((error) => explainListening(error, config));
-    meanwhile.catch(fail);
-  }
+  let meanwhile: ServerWhileStarting | null = null;
 
   async function attempt<T>(step: () => Promise<T>): Promise<T> {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
@@ -77,25 +65,27 @@ export function createStartUp(
         checks = { [store]: { ok: false, detail: 'does not answer; the start waits for it' } };
         logger.warn({ err: error, store }, 'a store does not answer; the start waits for it');
       }
-      const paused = sleep(pause, undefined, { signal }).catch(() => undefined);
-      await Promise.race([paused, failed]);
+      await sleep(pause, undefined, { signal }).catch(() => undefined);
     }
   }
 
   return {
     signal,
+    async listen() {
+      const tls = await readTls(config);
+      meanwhile = await serveWhileStarting(config, tls, () => checks).catch((error) =>
+        explainListening(error, config),
+      );
+    },
     attempt,
     report(current) {
       checks = current;
     },
-    async handOver(server) {
-      clearTimeout(timer);
-      (await meanwhile)?.handOver(server);
+    handOver(server) {
+      meanwhile?.handOver(server);
     },
     async close() {
-      clearTimeout(timer);
-      const server = await meanwhile?.catch(() => null);
-      await server?.close();
+      await meanwhile?.close();
     },
   };
 }
@@ -129,10 +119,7 @@ export async function readTls({
 const NO_ADDRESS = ['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL', 'EINVAL'];
 
 /** Throws ConfigError if `listen` failed because of WAYBILL_HOST, else the error itself. */
-export function explainListening(
-  error: NodeJS.ErrnoException,
-  { host }: Pick<Config, 'host'>,
-): never {
+function explainListening(error: NodeJS.ErrnoException, { host }: Pick<Config, 'host'>): never {
   if (!NO_ADDRESS.includes(error.code ?? '')) throw error;
   throw new ConfigError([
     `WAYBILL_HOST is "${host}", but this machine has no such address (${error.code}): name one of ` +

@@ -24,8 +24,7 @@ const logger = pino({ level: 'silent' });
 
 it('gives up a step that a silent store holds up, when the process must stop', async () => {
   const stop = new AbortController();
-  const options = { answers: false, signal: stop.signal };
-  const startUp = createStartUp(config, logger, options);
+  const startUp = createStartUp(config, logger, stop.signal);
   const starting = startUp.attempt(() => new Promise<never>(() => undefined));
   stop.abort(new Error('stopped'));
   const late = sleep(8_000, 'late', { ref: false });
@@ -37,15 +36,12 @@ const HEAD = 'POST /v1/transfers HTTP/1.1\r\nHost: localhost\r\n';
 const BODY_BYTES = 4 << 20;
 const UNAVAILABLE = /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n.*"code":"unavailable"/is;
 
-async function untilItAnswers() {
+async function answering() {
   const address = { ...config, port: await freePort() };
-  const startUp = createStartUp(address, logger, {
-    answers: true,
-    signal: new AbortController().signal,
-  });
+  const startUp = createStartUp(address, logger, new AbortController().signal);
   onTestFinished(() => startUp.close());
+  await startUp.listen();
   const live = `http://127.0.0.1:${address.port}/health/live`;
-  await until('it answers', async () => (await fetch(live).catch(() => null))?.ok === true);
   const api = createServer((_request, response) => response.end('the API'));
   onTestFinished(() => void api.close());
   return {
@@ -57,7 +53,7 @@ async function untilItAnswers() {
       return socket;
     },
     async takeOver(): Promise<void> {
-      await startUp.handOver(api);
+      startUp.handOver(api);
       api.listen(address);
       await once(api, 'listening');
     },
@@ -65,7 +61,7 @@ async function untilItAnswers() {
 }
 
 it('answers a request whose body is larger than what the connection can hold', async () => {
-  const { open } = await untilItAnswers();
+  const { open } = await answering();
   const socket = await open();
   socket.write(`${HEAD}Content-Length: ${BODY_BYTES}\r\n\r\n`);
   socket.write(Buffer.alloc(BODY_BYTES));
@@ -73,7 +69,7 @@ it('answers a request whose body is larger than what the connection can hold', a
 });
 
 it('answers with the headers that the API sets', async () => {
-  const { address, live } = await untilItAnswers();
+  const { address, live } = await answering();
   const common = {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
@@ -103,7 +99,7 @@ it('answers with the headers that the API sets', async () => {
 });
 
 it('answers the requests of connections that were open when the API took over', async () => {
-  const { open, takeOver, live } = await untilItAnswers();
+  const { open, takeOver, live } = await answering();
   const silent = await open();
   const busy = await open();
   busy.write(`${HEAD}Content-Length: 4\r\n\r\n{"`);
@@ -116,7 +112,7 @@ it('answers the requests of connections that were open when the API took over', 
 });
 
 it('loses no connection that waits to be accepted when the API takes over', async () => {
-  const { address, takeOver } = await untilItAnswers();
+  const { address, takeOver } = await answering();
   const folder = await mkdtemp(join(tmpdir(), 'waybill-start-up-'));
   onTestFinished(() => rm(folder, { recursive: true }));
   const file = join(folder, 'answer');

@@ -130,7 +130,7 @@ describeWithPostgres('waybill dev', () => {
     expect(await end('SIGINT')).toEqual([0, null]);
   });
 
-  it('names the setting when its port is taken', { timeout: CLI_TIMEOUT_MS, ...LONG }, async () => {
+  it('names the setting when its port is taken', { timeout: CLI_TIMEOUT_MS }, async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };

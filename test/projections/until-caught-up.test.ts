@@ -41,8 +41,7 @@ describeWithPostgres('a wait for a log that takes long to read', () => {
 
   it('does not let a start end with an API that knows no key', async () => {
     const signal = AbortSignal.timeout(300);
-    const options = { answers: false, signal };
-    const startUp = createStartUp(installation.config, installation.logger, options);
+    const startUp = createStartUp(installation.config, installation.logger, signal);
     const starting = startService({ ...installation, store }, ['api'], startUp);
     await expect(Promise.race([starting, late()])).rejects.toThrow(
       expect.objectContaining({ name: 'TimeoutError' }),

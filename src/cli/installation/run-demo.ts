@@ -52,8 +52,9 @@ export async function runDemo(stop: AbortSignal): Promise<void> {
       `${cryptoInUse() === 'native' ? 'native' : "Node's own, which is slower"})`,
   );
   const logger = createLogger(config);
-  const startUp = createStartUp(config, logger, { answers: true, signal: stop });
+  const startUp = createStartUp(config, logger, stop);
   closers.defer(() => startUp.close());
+  await startUp.listen();
   const installation = await startUp.attempt(() => openInstallation(config, logger));
   closers.defer(() => installation.close());
   for (const server of await startDemoServers(folder, state)) closers.defer(() => server.close());

@@ -2,7 +2,7 @@ import { aborted } from '../../concurrency/aborted.ts';
 import { openInstallation } from '../../installation.ts';
 import type { ProcessRole } from '../../process-roles.ts';
 import { startService } from '../../service.ts';
-import { createStartUp, readTls } from '../../start-up.ts';
+import { createStartUp } from '../../start-up.ts';
 import { readConfig } from '../program/session.ts';
 import { stdoutLog } from '../program/stdout-log.ts';
 
@@ -12,10 +12,9 @@ export async function runService(roles: ProcessRole[], stop: AbortSignal): Promi
   const { logger, flushed } = stdoutLog(config.logLevel);
   await using closers = new AsyncDisposableStack();
   closers.defer(flushed);
-  const startUp = createStartUp(config, logger, { answers: roles.includes('api'), signal: stop });
+  const startUp = createStartUp(config, logger, stop);
   closers.defer(() => startUp.close());
-  // Before anything is opened: no wait fixes a wrong setting.
-  if (roles.includes('api')) await readTls(config);
+  if (roles.includes('api')) await startUp.listen();
   const installation = await startUp.attempt(() => openInstallation(config, logger));
   closers.defer(() => installation.close());
   const service = await startService(installation, roles, startUp);

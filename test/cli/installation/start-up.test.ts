@@ -1,13 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, expect, test, vi } from 'vitest';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { EXIT } from '../../../src/cli/program/exit-codes.ts';
 import { startFakeEventStoreDb } from '../../support/event-store/fake/server.ts';
 import { freePort } from '../../support/network/free-port.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres/proxied.ts';
 import { startRestartablePostgres } from '../../support/postgres/restartable.ts';
-import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { LONG } from '../../support/run/long.ts';
-import { createCli, settingsFor } from '../../support/service/cli.ts';
+import { type CliResult, createCli } from '../../support/service/cli.ts';
 import { type SpawnedService, spawnService } from '../../support/service/roles.ts';
 import { until } from '../../support/service/transfers.ts';
 
@@ -165,7 +170,9 @@ describeWithPostgres('a service that starts while a store is down', () => {
       /Postgres is unavailable: password authentication failed/,
     );
   });
+});
 
+describe('a service that can serve nobody', () => {
   test.each([
     [{ WAYBILL_HOST: 'no host' }, /WAYBILL_HOST is "no host", but this machine has no such addr/],
     [{ WAYBILL_HOST: '192.0.2.1' }, /WAYBILL_HOST is "192.0.2.1", but this machine has no such/],
@@ -173,18 +180,31 @@ describeWithPostgres('a service that starts while a store is down', () => {
     [tls(import.meta.dirname), /WAYBILL_TLS_CERT names a file that cannot be read: EISDIR/],
     [tls(import.meta.filename), /WAYBILL_TLS_CERT and WAYBILL_TLS_KEY are no certificate and its/],
   ])('names the setting that is wrong in %j', async (settings, message) => {
-    const database = await createTestDatabase();
-    closers.push(() => database.drop());
-    const cli = createCli({
-      ...settingsFor(database.url),
-      WAYBILL_LOG_LEVEL: 'silent',
-      ...settings,
-    });
-    const { code, stderr } = await cli.run(['serve', '--roles', 'api,projector']);
+    const { code, stderr } = await startOnNothing(settings);
     expect(stderr).toMatch(message);
     expect(code).toBe(EXIT.invalid);
   });
+
+  test('says that its port is in use', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const { code, stderr } = await startOnNothing({ WAYBILL_PORT: String(port) });
+    expect(stderr).toMatch(`Port ${port} of 127.0.0.1 is in use by another program. Set WAYBILL_`);
+    expect(code).toBe(EXIT.failed);
+  });
 });
+
+/** Runs `serve` with a new data folder, and expects that it creates nothing there. */
+async function startOnNothing(settings: Record<string, string>): Promise<CliResult> {
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-start-up-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const cli = createCli({ WAYBILL_DATA_DIR: folder, WAYBILL_LOG_LEVEL: 'silent', ...settings });
+  const result = await cli.run(['serve', '--roles', 'api,projector']);
+  expect(await readdir(folder)).toEqual([]);
+  return result;
+}
 
 function tls(file: string) {
   return { WAYBILL_TLS_CERT: file, WAYBILL_TLS_KEY: file };

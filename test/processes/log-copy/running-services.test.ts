@@ -36,7 +36,7 @@ describeWithPostgres('a service while the log moves to the other engine', () => 
     const logger = pino({ level: 'silent' });
     const own = await openInstallation(parseConfig(operator.environment), logger);
     const { signal } = new AbortController();
-    const startUp = createStartUp(own.config, logger, { answers: false, signal });
+    const startUp = createStartUp(own.config, logger, signal);
     const reported: Record<string, Check>[] = [];
     const starting = startService(own, ['api'], {
       ...startUp,
