@@ -13,6 +13,7 @@ import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { commaSeparated, keyValue, parseRequest, readJson } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import {
@@ -191,11 +192,17 @@ async function printCreated(
 }
 
 async function list(
-  { sql }: Installation,
+  installation: Installation,
   { account, json, ...options }: ListOptions,
 ): Promise<void> {
   const { limit, offset, status } = parseRequest(batchQuery, options, 'The filter');
-  const found = await listBatches(sql, account, status, { limit, offset });
+  const found = await fromReadModels(
+    installation,
+    // That of transfers has the counts.
+    ['batches', 'transfers'],
+    () => listBatches(installation.sql, account, status, { limit, offset }),
+    ({ total }) => total,
+  );
   const data = found.batches.map(({ counts, ...batch }) => toBatch(batch, counts));
   const pagination = toPagination({ limit, offset }, data.length, found.total);
   if (json) return printJson({ data, pagination });

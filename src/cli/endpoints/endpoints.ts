@@ -13,9 +13,9 @@ import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
 import type { Installation } from '../../installation.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { listEndpoints } from '../../projections/catalog/queries.ts';
-import { fromCatalog } from '../program/catalog.ts';
 import { note, print, printJson } from '../program/output.ts';
 import { parseRequest, readJson } from '../program/parse.ts';
+import { fromCatalog } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { addLimitCommand } from './limit.ts';
 import { printEndpoints, shown } from './show.ts';
@@ -135,8 +135,10 @@ export function addEndpointCommands(program: Command): void {
   addLimitCommand(endpoints, find);
 }
 
-async function find({ sql }: Installation, name: string): Promise<Endpoint> {
-  const endpoint = (await listEndpoints(sql)).find((candidate) => candidate.name === name);
+async function find(installation: Installation, name: string): Promise<Endpoint> {
+  const [endpoint] = await fromCatalog(installation, async (sql) =>
+    (await listEndpoints(sql)).filter((candidate) => candidate.name === name),
+  );
   if (!endpoint)
     throw new DomainError(
       'not_found',

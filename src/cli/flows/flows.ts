@@ -16,6 +16,7 @@ import { requireAccount } from '../program/account.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { commaSeparated, keyValue, parseRequest } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import {
   ACCOUNT_OPTION,
@@ -184,11 +185,17 @@ async function create(
 }
 
 async function list(
-  { sql }: Installation,
+  installation: Installation,
   { account, json, ...options }: ListOptions,
 ): Promise<void> {
   const { status, q, ...page } = parseRequest(flowQuery, options, 'The filter');
-  const { flows, total } = await listFlows(sql, account, { status, q }, page);
+  const { sql } = installation;
+  const { flows, total } = await fromReadModels(
+    installation,
+    ['flows'],
+    () => listFlows(sql, account, { status, q }, page),
+    (found) => found.total,
+  );
   const data = await showFlows(sql, flows);
   const pagination = toPagination(page, data.length, total);
   if (json) return printJson({ data, pagination });
@@ -209,13 +216,19 @@ async function list(
 }
 
 async function files(
-  { sql, commands }: Installation,
+  installation: Installation,
   id: string,
   { account, json, ...options }: Common & PageOptions,
 ): Promise<void> {
   const page = parseRequest(flowPageQuery, options, 'The page');
+  const { sql, commands } = installation;
   await loadFlow(commands, account, id);
-  const found = await listFiles(sql, id, page);
+  const found = await fromReadModels(
+    installation,
+    ['flows'],
+    () => listFiles(sql, id, page),
+    ({ total }) => total,
+  );
   const data = found.files.map(toFile);
   const pagination = toPagination(page, data.length, found.total);
   if (json) return printJson({ data, pagination });

@@ -8,9 +8,9 @@ import { LIFETIME } from '../../domain/key.ts';
 import { ROLES } from '../../domain/role.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { type Key, listKeys } from '../../projections/catalog/queries.ts';
-import { fromCatalog } from '../program/catalog.ts';
 import { print, printFacts, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
+import { fromCatalog } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 
 interface CreateOptions {

@@ -11,6 +11,7 @@ import { EXIT } from '../program/exit-codes.ts';
 import { note, printJson, printTable, write } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import { addVerifyCommand } from './verify.ts';
@@ -27,9 +28,7 @@ export function addAuditCommands(program: Command): void {
     .option('--subject <name>', 'only the subject with this id, name or URL')
     .option('--from <date>', 'at or after this date or time')
     .option('--to <date>', 'at or before this date or time')
-    .addOption(
-      new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
-    )
+    .addOption(new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'))
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
       withInstallation((installation) => list(installation, options), { runsLong: options.csv }),
@@ -90,7 +89,7 @@ async function list(
   installation: Installation,
   { from, to, csv, json, ...options }: ListOptions,
 ): Promise<void> {
-  const { sql, commands } = installation;
+  const { sql } = installation;
   const query = parseRequest(
     auditQuery,
     { ...options, from_date: from, to_date: to },
@@ -98,18 +97,19 @@ async function list(
   );
   const { limit, offset, ...filters } = query;
   const filter = toAuditFilter(filters);
-  await commands.catchUp('audit');
+  const { events, total, hasMore } = await fromReadModels(
+    installation,
+    // That of the catalog has the names.
+    ['audit', 'catalog'],
+    () => listAuditEvents(sql, filter, { limit, offset, countTo: COUNTED_TO }),
+    (found) => found.total,
+  );
   if (csv) {
     const data = { export: 'audit_log', parameters: given(filters) } as const;
     await recordAccess(installation, { type: 'access.exported', data }, null);
     for await (const piece of auditToCsv(eachAuditEvent(sql, filter))) await write(piece);
     return;
   }
-  const { events, total, hasMore } = await listAuditEvents(sql, filter, {
-    limit,
-    offset,
-    countTo: COUNTED_TO,
-  });
   const data = events.map(toAuditItem);
   if (json) return printJson({ data, pagination: { total, limit, offset, has_more: hasMore } });
   await printTable(

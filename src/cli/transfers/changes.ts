@@ -13,6 +13,7 @@ import { findChangeable, retriesOf } from '../../projections/transfers/changeabl
 import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import {
@@ -20,6 +21,7 @@ import {
   type Common,
   type FilterOptions,
   filtersOf,
+  readModelsOf,
   withFilters,
 } from './flags.ts';
 import { watch } from './watch.ts';
@@ -123,7 +125,7 @@ export async function printCreated(
 }
 
 async function bulk(
-  { sql, commands }: Installation,
+  installation: Installation,
   action: string,
   { account, json, ids, priority, continueFrom, ...options }: BulkOptions,
 ): Promise<void> {
@@ -136,9 +138,14 @@ async function bulk(
     priority,
   };
   const request = parseRequest(bulkRequest, body, 'The change');
-  if (request.filter?.q !== undefined) await commands.catchUp('transfer_search');
+  const { sql, commands } = installation;
   const reserved = await reserveBulk(request, (filter) =>
-    findChangeable(sql, account, toFilter(filter), request, BULK_LIMIT),
+    fromReadModels(
+      installation,
+      readModelsOf(filter),
+      () => findChangeable(sql, account, toFilter(filter), request, BULK_LIMIT),
+      ({ transferIds }) => transferIds.length,
+    ),
   );
   const { answer, position } = await carryOutBulk(
     commands,

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../../contract/transfers/requests.ts';
+import type { ProjectionName } from '../../domain/projection-name.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { accountOption } from '../program/parse.ts';
@@ -121,4 +122,9 @@ export function filtersOf({
     retried,
     batch_id: batch,
   };
+}
+
+/** Returns the read models that a filter of transfers needs. */
+export function readModelsOf({ q }: { q?: string | undefined }): ProjectionName[] {
+  return q === undefined ? ['transfers'] : ['transfers', 'transfer_search'];
 }

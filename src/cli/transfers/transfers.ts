@@ -20,6 +20,7 @@ import { requireAccount } from '../program/account.ts';
 import { bytes, print, printFacts, printJson, printTable, write } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { keyValue, parseRequest } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { addTransferChanges, printCreated } from './changes.ts';
 import {
@@ -31,6 +32,7 @@ import {
   filtersOf,
   METADATA_OPTION,
   PRESERVE_MTIME_OPTION,
+  readModelsOf,
   verifyOption,
   withAfter,
   withFilters,
@@ -83,9 +85,7 @@ export function addTransferCommands(program: Command): void {
   withPage(withFilters(transfers.command('list').description('list transfers, newest first')))
     .addOption(new Option('--sort <order>').choices(SORT_ORDERS).default('-created_at'))
     .option(...ACCOUNT_OPTION)
-    .addOption(
-      new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'),
-    )
+    .addOption(new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'))
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
       withInstallation((installation) => list(installation, options), { runsLong: options.csv }),
@@ -182,7 +182,7 @@ async function list(
   installation: Installation,
   { account, json, csv, limit: atMost, offset: after, sort: order, ...options }: ListOptions,
 ): Promise<void> {
-  const { sql, commands } = installation;
+  const { sql } = installation;
   const query = parseRequest(
     listQuery,
     {
@@ -196,7 +196,12 @@ async function list(
   );
   const { limit, offset, sort, ...filters } = query;
   const filter = toFilter(filters);
-  if (filter.q !== undefined) await commands.catchUp('transfer_search');
+  const found = await fromReadModels(
+    installation,
+    readModelsOf(filter),
+    () => listTransfers(sql, account, filter, { limit, offset, sort }),
+    ({ total }) => total,
+  );
   if (csv) {
     const data = { export: 'transfers', parameters: given({ sort, ...filters }) } as const;
     await recordAccess(installation, { type: 'access.exported', data }, account);
@@ -204,7 +209,6 @@ async function list(
       await write(piece);
     return;
   }
-  const found = await listTransfers(sql, account, filter, { limit, offset, sort });
   const { transfers, total } = found;
   const pagination = toSearchPagination({ limit, offset }, transfers.length, found);
   const waits = await findWaits(sql, transfers);

@@ -17,10 +17,10 @@ import { getDelivery, listDeliveries } from '../../processes/webhooks/delivery-t
 import { replay } from '../../processes/webhooks/replays.ts';
 import { findWebhook, listWebhooks } from '../../projections/catalog/queries.ts';
 import { requireAccount } from '../program/account.ts';
-import { fromCatalog } from '../program/catalog.ts';
 import { print, printFacts, printJson, printTable } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { accountOption, commaSeparated, parseRequest } from '../program/parse.ts';
+import { fromCatalog } from '../program/read-model.ts';
 import { readSecret, type SecretOptions, withSecret } from '../program/secret.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { addReceiverCommands } from './receiver.ts';
