@@ -28,7 +28,7 @@ export function addAuditCommands(program: Command): void {
     .option('--subject <name>', 'only the subject with this id, name or URL')
     .option('--from <date>', 'at or after this date or time')
     .option('--to <date>', 'at or before this date or time')
-    .addOption(new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'))
+    .addOption(new Option('--csv', 'all matches as CSV').conflicts(['json', 'limit', 'offset']))
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
       withInstallation((installation) => list(installation, options), { runsLong: options.csv }),

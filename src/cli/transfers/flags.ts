@@ -79,6 +79,15 @@ export interface FilterOptions {
 
 /** Adds the options that choose transfers. */
 export function withFilters(command: Command): Command {
+  // Both set the same value, and Commander would take the last one.
+  const either = ['retried', 'no-retried'];
+  const given = new Set<string>();
+  for (const name of either)
+    command.on(`option:${name}`, () => {
+      given.add(name);
+      if (given.size === either.length)
+        command.error("error: option '--retried' cannot be used with option '--no-retried'");
+    });
   return command
     .option(
       '--q <words>',

@@ -85,7 +85,7 @@ export function addTransferCommands(program: Command): void {
   withPage(withFilters(transfers.command('list').description('list transfers, newest first')))
     .addOption(new Option('--sort <order>').choices(SORT_ORDERS).default('-created_at'))
     .option(...ACCOUNT_OPTION)
-    .addOption(new Option('--csv', 'all matches as CSV, without limit and offset').conflicts('json'))
+    .addOption(new Option('--csv', 'all matches as CSV').conflicts(['json', 'limit', 'offset']))
     .option('--json', 'one JSON document, as the API answers')
     .action((options: ListOptions) =>
       withInstallation((installation) => list(installation, options), { runsLong: options.csv }),

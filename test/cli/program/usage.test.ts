@@ -80,6 +80,22 @@ describe('waybill', () => {
       ['keys', 'create', '--name', 'x', '--scopes', 'admin', '--role', 'admin'],
       /'--role <role>' cannot be used with option '--scopes <a,b>'/,
     ],
+    [
+      ['transfers', 'list', '--retried', '--no-retried'],
+      /'--retried' cannot be used with option '--no-retried'/,
+    ],
+    [
+      ['transfers', 'bulk', 'retry', '--no-retried', '--retried'],
+      /'--retried' cannot be used with option '--no-retried'/,
+    ],
+    [
+      ['transfers', 'list', '--csv', '--limit', '25'],
+      /'--csv' cannot be used with option '--limit <number>'/,
+    ],
+    [
+      ['audit', 'list', '--csv', '--offset', '1'],
+      /'--csv' cannot be used with option '--offset <number>'/,
+    ],
     [['transfers', 'bulk', 'retry'], /choose the transfers by '--ids', or by filters such as/],
     [
       ['transfers', 'bulk', 'retry', '--ids', 'txr_1', '--status', 'failed'],
