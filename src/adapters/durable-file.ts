@@ -1,6 +1,21 @@
 import { closeSync, constants, fchownSync, fstatSync, openSync, statSync } from 'node:fs';
-import { link, open, realpath, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import {
+  link,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+
+/** What `replaceFile` adds to a name until the file is complete. */
+const UNFINISHED = /\.[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\.new$/;
+/** The writer of an unfinished file that is older than this was killed, in milliseconds. */
+const ABANDONED_AFTER_MS = 3_600_000;
 
 /**
  * Replaces a whole file, by default readable by its owner only. Root gives it to the owner of the
@@ -8,7 +23,8 @@ import { dirname } from 'node:path';
  * power failure does not undo it. Leaves nothing behind if it fails.
  *
  * Another process may replace the same file meanwhile. So each writes under a name of its own:
- * otherwise one would rename what the other has only begun to write.
+ * otherwise one would rename what the other has only begun to write. What a killed writer of this
+ * file left is removed after an hour.
  */
 export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
   const temporary = `${file}.${crypto.randomUUID()}.new`;
@@ -21,6 +37,25 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
     throw error;
   }
   await syncFolder(dirname(file));
+  const name = basename(file);
+  await removeAbandoned(dirname(file), (replaced) => replaced === name).catch(() => undefined);
+}
+
+/**
+ * Removes what killed processes left of `replaceFile` in a folder, for the files that `isOurs`
+ * names.
+ */
+export async function removeAbandoned(
+  folder: string,
+  isOurs: (name: string) => boolean,
+): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!UNFINISHED.test(name) || !isOurs(name.replace(UNFINISHED, ''))) continue;
+    const path = join(folder, name);
+    // Another process may have completed or removed it since.
+    const found = await stat(path).catch(() => null);
+    if (found && Date.now() - found.mtimeMs > ABANDONED_AFTER_MS) await rm(path, { force: true });
+  }
 }
 
 /**

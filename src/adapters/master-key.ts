@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { KEY_BYTES } from './cipher.ts';
-import { replaceFile } from './durable-file.ts';
+import { removeAbandoned, replaceFile } from './durable-file.ts';
 import { withFileLock } from './file-lock.ts';
 import { makeFolder } from './make-folder.ts';
 
@@ -79,6 +79,7 @@ async function keysOfFile(dataDir: string, hasHadOne: () => Promise<boolean>): P
   await withFileLock(lock, async () => {
     // A new key could open nothing, and would look like the one that is missing.
     if ((await readKeys(file)) === null && !(await hasHadOne())) await writeKeys(file, [newKey()]);
+    await removeAbandoned(dataDir, (name) => name === FILE);
   });
 
   let keys = await requireKeys(file);

@@ -1,9 +1,22 @@
 import { execFile } from 'node:child_process';
-import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink } from 'node:fs/promises';
+import {
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { createFolderSink } from '../../src/adapters/checkpoint-sinks/folder.ts';
+import { checkpointFile } from '../../src/adapters/checkpoint-sinks/port.ts';
 import {
   createForOwner,
   replaceFile,
@@ -65,6 +78,38 @@ test('a file that several writers replace at once is whole at any moment', async
   await Promise.all(writers);
   expect(texts).toEqual(expect.arrayContaining([...found]));
   expect(await readdir(folder)).toEqual(['a']);
+});
+
+test('what a killed writer left goes later, but not what another is writing', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'waybill-files-'));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const leftOf = async (name: string, ageMs: number) => {
+    const left = `${name}.${crypto.randomUUID()}.new`;
+    await writeFile(join(folder, left), '');
+    const then = new Date(Date.now() - ageMs);
+    await utimes(join(folder, left), then, then);
+    return left;
+  };
+  const hours = 3_600_000;
+  const [old, otherFile, written] = [
+    await leftOf('a', 2 * hours),
+    await leftOf('a.b', 2 * hours),
+    await leftOf('a', 0),
+  ];
+  await replaceFile(join(folder, 'a'), 'one');
+  const kept = await readdir(folder);
+  expect(kept).not.toContain(old);
+  expect(kept.sort()).toEqual(['a', otherFile, written].sort());
+
+  const sink = createFolderSink(folder);
+  const checkpoint = await leftOf(checkpointFile(4), 2 * hours);
+  await sink.newest();
+  const key = await leftOf('master.key', 2 * hours);
+  await loadMasterKeys({ setting: null, dataDir: folder, hasHadOne: async () => false });
+  const left = await readdir(folder);
+  expect(left).toContain(otherFile);
+  expect(left).not.toContain(checkpoint);
+  expect(left).not.toContain(key);
 });
 
 describe.skipIf(process.geteuid?.() !== 0)('a file that root writes (needs root)', () => {

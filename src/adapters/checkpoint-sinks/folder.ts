@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { replaceFile } from '../durable-file.ts';
+import { removeAbandoned, replaceFile } from '../durable-file.ts';
 import { type CheckpointSink, checkpointFile, newestFile, SinkRefuses } from './port.ts';
 
 /**
@@ -10,6 +10,7 @@ import { type CheckpointSink, checkpointFile, newestFile, SinkRefuses } from './
 export function createFolderSink(folder: string): CheckpointSink {
   return {
     async newest() {
+      await removeAbandoned(folder, (name) => newestFile([name]) !== null);
       const file = newestFile(await readdir(folder));
       return file && readFile(join(folder, file), 'utf8');
     },
