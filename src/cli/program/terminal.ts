@@ -91,13 +91,17 @@ export const PROCESS: Terminal = {
 };
 
 /**
- * Ends this process at a signal, also as the first process of a container: there the system ignores
- * a signal without a handler. A command that stops by itself takes the signal instead.
+ * Ends this process at a signal, and the embedded Postgres with it if no other process uses that. A
+ * command that stops by itself takes the signal instead.
  */
 export function endAtSignals(): void {
-  if (process.pid !== 1) return;
   for (const name of SIGNALS)
     process.on(name, () => {
-      if (process.listenerCount(name) === 1) process.exit(EXIT_OF[name]);
+      if (process.listenerCount(name) > 1) return;
+      process.removeAllListeners(name);
+      // Ctrl-C ends a loop of a shell only if the signal itself ends the process. The system ignores
+      // it for the first process of a container, which exits.
+      process.once('exit', () => process.kill(process.pid, name));
+      process.exit(EXIT_OF[name]);
     });
 }

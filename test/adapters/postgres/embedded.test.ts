@@ -36,6 +36,7 @@ import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { canHaveMountNamespace } from '../../support/programs/mount-namespace.ts';
 import { killAll } from '../../support/programs/process-tree.ts';
 import { LONG } from '../../support/run/long.ts';
+import { until } from '../../support/service/transfers.ts';
 
 const USER = resolve(import.meta.dirname, '../../support/postgres/embedded-user.ts');
 const SILENT = pino({ level: 'silent' });
@@ -236,6 +237,22 @@ describeWithPostgres('embedded Postgres', () => {
     expect(await query(two.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
     await two.end();
     expect(postmasterPid()).toBeNull();
+  });
+
+  it('stops with the last process also if that exits without a release', async () => {
+    await useFolder();
+    const [one, two] = [await startUser(), await startUser()];
+    const pid = postmasterPid();
+    const exit = async ({ child }: User) => {
+      const exited = once(child, 'exit');
+      child.kill();
+      await exited;
+    };
+    await exit(one);
+    expect(await query(two.url!, 'select 1 as one')).toEqual([{ one: 1 }]);
+    expect(postmasterPid()).toBe(pid);
+    await exit(two);
+    await until('the server stops', async () => postmasterPid() === null);
   });
 
   it('is taken over from a killed process, which no longer counts as a user', async () => {

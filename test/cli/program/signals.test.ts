@@ -36,6 +36,19 @@ test('a signal that no command waits for ends the process as ever', () => {
 let started: number[] = [];
 afterEach(() => killAll(started));
 
+test('SIGINT itself ends a command, so that Ctrl-C ends the loop of a shell, too', async () => {
+  const command = ['webhooks', 'verify', '--secret', 'x', '--body-file', '-'];
+  const child = spawn(PROGRAM, [...command, '--signature', 'ab'.repeat(32)], {
+    env: environmentOf({}),
+    stdio: 'pipe',
+  });
+  started = [child.pid as number];
+  const ended = once(child, 'close');
+  await written(child.stderr, /--secret is visible/);
+  child.kill('SIGINT');
+  expect(await ended).toEqual([null, 'SIGINT']);
+});
+
 test.skipIf(whyNot !== null).each([
   ['SIGINT', EXIT.interrupted],
   ['SIGTERM', EXIT.terminated],

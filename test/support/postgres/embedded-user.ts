@@ -2,7 +2,9 @@ import { pino } from 'pino';
 import { startEmbeddedPostgres } from '../../../src/adapters/postgres/embedded/embedded.ts';
 
 // A process that uses the embedded Postgres of the data folder in its argument. Writes the URL, or
-// the error, as one line of JSON. Releases the server when its input ends.
+// the error, as one line of JSON. Releases the server when its input ends. Exits without that at a
+// SIGTERM.
+process.once('SIGTERM', () => process.exit(1));
 const [dataDir = ''] = process.argv.slice(2);
 try {
   const server = await startEmbeddedPostgres({ dataDir, logger: pino({ level: 'silent' }) });

@@ -1,10 +1,19 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { BaseLogger } from 'pino';
-import { tryFileLock, withFileLock } from '../../file-lock.ts';
+import { type FileLock, tryFileLock, withFileLock } from '../../file-lock.ts';
 import { makeHome, openCluster } from './cluster.ts';
 import { EmbeddedPostgresError } from './error.ts';
-import { isPostmasterOf, readPidFile, runPostmaster, stopPostmaster, urlOf } from './postmaster.ts';
+import {
+  askToStop,
+  type Cluster,
+  isPostmasterOf,
+  type Postmaster,
+  readPidFile,
+  runPostmaster,
+  stopPostmaster,
+  urlOf,
+} from './postmaster.ts';
 
 export { EmbeddedPostgresError } from './error.ts';
 
@@ -27,8 +36,9 @@ export interface EmbeddedPostgres {
 
 /**
  * Starts or joins the Postgres server of a data directory. All processes of the directory share it:
- * the first one starts it, and the last one stops it. If all were killed, the next process takes
- * the server over. Throws EmbeddedPostgresError, which says what to do, if no server can run.
+ * the first one starts it, and the last one stops it, also if it exits without a release. If all
+ * were killed, the next process takes the server over. Throws EmbeddedPostgresError, which says what
+ * to do, if no server can run.
  */
 export async function startEmbeddedPostgres({
   dataDir,
@@ -39,16 +49,49 @@ export async function startEmbeddedPostgres({
   const lock = join(home, 'start.lock');
   const users = join(home, 'users.lock');
 
-  const { cluster, server, use } = await withFileLock(lock, async () => {
+  let isOurTurn = false;
+  let use: FileLock | null = null;
+  let opened: Cluster | null = null;
+
+  /** Runs what only one process at a time may do. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    return withFileLock(lock, async () => {
+      isOurTurn = true;
+      return work().finally(() => {
+        isOurTurn = false;
+      });
+    });
+  }
+
+  /** Stops the server as the last process of it does, but does not wait: this process exits. */
+  function stopAtExit(): void {
+    try {
+      // Another process that has its turn takes the server over, or stops it.
+      if (!isOurTurn && tryFileLock(lock, 'exclusive') === null) return;
+      use?.release();
+      if (opened !== null && !isUsed(users)) askToStop(opened);
+    } catch {
+      // It does not run.
+    }
+  }
+
+  async function joinServer(): Promise<{ cluster: Cluster; server: Postmaster }> {
     const cluster = await openCluster(home, settings);
+    opened = cluster;
     const server = await runPostmaster(cluster, () => isUsed(users));
-    const use = tryFileLock(users, 'shared');
+    use = tryFileLock(users, 'shared');
     if (use === null)
       throw new EmbeddedPostgresError(
         `${users} is locked by a program that is not Waybill. Find it with \`fuser ${users}\`, end ` +
           'it, and start again.',
       );
-    return { cluster, server, use };
+    return { cluster, server };
+  }
+
+  process.once('exit', stopAtExit);
+  const { cluster, server } = await inTurn(joinServer).catch((error) => {
+    process.off('exit', stopAtExit);
+    throw error;
   });
   let { pid } = server;
   // A line has the pid of this process already.
@@ -73,7 +116,7 @@ export async function startEmbeddedPostgres({
 
   async function revive(): Promise<void> {
     try {
-      ({ pid } = await withFileLock(lock, () => runPostmaster(cluster, () => true, server.port)));
+      ({ pid } = await inTurn(() => runPostmaster(cluster, () => true, server.port)));
       logger.warn({ postgres_pid: pid }, 'the embedded Postgres had ended; it runs again');
     } catch (error) {
       logger.error({ err: error }, 'the embedded Postgres has ended and does not start');
@@ -81,7 +124,7 @@ export async function startEmbeddedPostgres({
   }
 
   async function stopWithLastUser(): Promise<void> {
-    use.release();
+    use?.release();
     const alone = tryFileLock(users, 'exclusive');
     if (alone === null) return;
     try {
@@ -97,7 +140,8 @@ export async function startEmbeddedPostgres({
   async function release(): Promise<void> {
     released.abort();
     await watching;
-    await withFileLock(lock, stopWithLastUser);
+    await inTurn(stopWithLastUser);
+    process.off('exit', stopAtExit);
   }
 
   return {

@@ -1,5 +1,6 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -132,6 +133,20 @@ export async function stopPostmaster(cluster: Cluster, pid: number): Promise<voi
   );
 }
 
+/**
+ * Tells the server to stop as `stopPostmaster` does, but does not wait. Throws the system's error if
+ * no server runs.
+ */
+export function askToStop(cluster: Cluster): void {
+  const file = parsePidFile(readFileSync(pidFilePath(cluster), 'utf8'));
+  if (file === null) return;
+  const command =
+    process.platform === 'linux'
+      ? readFileSync(commandFile(file.pid), 'utf8')
+      : execFileSync('ps', commandArguments(file.pid), { encoding: 'utf8' });
+  if (isServerOf(cluster, command)) process.kill(file.pid, 'SIGINT');
+}
+
 async function start(cluster: Cluster, lock: number, port?: number): Promise<Postmaster> {
   await limitLog(cluster.log);
   for (let attempt = 1; ; attempt++) {
@@ -256,10 +271,7 @@ function pidFilePath(cluster: Cluster): string {
   return join(cluster.data, 'postmaster.pid');
 }
 
-/**
- * Reads postmaster.pid. Returns null if there is none. Its lines: process id, data directory, start
- * time, port, socket, address, shared memory, status.
- */
+/** Reads postmaster.pid. Returns null if there is none. */
 export async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
   const text = await readFile(pidFilePath(cluster), 'utf8').catch(
     (error: NodeJS.ErrnoException) => {
@@ -267,6 +279,14 @@ export async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
       throw error;
     },
   );
+  return parsePidFile(text);
+}
+
+/**
+ * Parses postmaster.pid. Its lines: process id, data directory, start time, port, socket, address,
+ * shared memory, status.
+ */
+function parsePidFile(text: string): PidFile | null {
   const lines = text.split('\n');
   const pid = Number(lines[0]);
   return Number.isInteger(pid) && pid > 1
@@ -280,13 +300,24 @@ export async function readPidFile(cluster: Cluster): Promise<PidFile | null> {
  */
 export async function isPostmasterOf(cluster: Cluster, pid: number): Promise<boolean> {
   const command = await commandOf(pid).catch(() => '');
-  return command.includes(` -D ${cluster.data} -c `);
+  return isServerOf(cluster, command);
+}
+
+function isServerOf(cluster: Cluster, command: string): boolean {
+  return command.replaceAll('\0', ' ').includes(` -D ${cluster.data} -c `);
 }
 
 async function commandOf(pid: number): Promise<string> {
-  if (process.platform === 'linux')
-    return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ');
-  return (await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])).stdout;
+  if (process.platform === 'linux') return readFile(commandFile(pid), 'utf8');
+  return (await promisify(execFile)('ps', commandArguments(pid))).stdout;
+}
+
+function commandFile(pid: number): string {
+  return `/proc/${pid}/cmdline`;
+}
+
+function commandArguments(pid: number): string[] {
+  return ['-ww', '-o', 'command=', '-p', String(pid)];
 }
 
 function isAlive(pid: number): boolean {
