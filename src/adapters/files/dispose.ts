@@ -7,6 +7,7 @@
  * caller that gives up calls `restoreSource` first.
  */
 import { basename, join } from 'node:path/posix';
+import { type Names, refusalOf } from './names.ts';
 import { heldPath, nameWithId } from './part-name.ts';
 import {
   type Disposed,
@@ -15,7 +16,6 @@ import {
   type FileIdentity,
   type RestoreOptions,
 } from './port.ts';
-import { type Names, refusalOf } from './publish.ts';
 
 /** What `dispose` needs of a server besides its names. */
 export interface Sources extends Names {

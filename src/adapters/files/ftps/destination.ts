@@ -11,15 +11,8 @@ import {
   type OpenDestination,
   type SourceFile,
 } from '../port.ts';
-import {
-  isAFolder,
-  isNoFile,
-  onPart,
-  partDenied,
-  publish,
-  STALLS_TO_COMMIT,
-  settle,
-} from '../publish.ts';
+import { isAFolder, isNoFile, onPart, partDenied, publish, STALLS_TO_COMMIT } from '../publish.ts';
+import { settle } from '../settle.ts';
 import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal, nullIfRefused, saysMissing } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';

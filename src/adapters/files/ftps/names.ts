@@ -1,4 +1,4 @@
-import type { Names } from '../publish.ts';
+import type { Names } from '../names.ts';
 import type { Connection } from './connection.ts';
 import { isRefusal, nullIfRefused } from './errors.ts';
 import { entriesOf } from './listing.ts';

@@ -1,5 +1,5 @@
 import { FileError, type Leftovers } from '../port.ts';
-import { removeParts } from '../publish.ts';
+import { removeParts } from '../settle.ts';
 import { fileError } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';

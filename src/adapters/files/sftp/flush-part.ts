@@ -1,7 +1,8 @@
 import type { Stats } from 'ssh2';
 import { abortable } from '../abort.ts';
 import { type UnixTime, wholeSeconds } from '../modification-time.ts';
-import { type Names, onPart } from '../publish.ts';
+import type { Names } from '../names.ts';
+import { onPart } from '../publish.ts';
 import { isRefusal, nullIfRefused } from './errors.ts';
 import type { Connection } from './session.ts';
 

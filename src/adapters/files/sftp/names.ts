@@ -1,5 +1,5 @@
 import type { Stats } from 'ssh2';
-import type { Names } from '../publish.ts';
+import type { Names } from '../names.ts';
 import {
   hasStatus,
   isRefusal,
