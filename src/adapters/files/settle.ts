@@ -70,8 +70,10 @@ async function tryListing(
  * Throws a refusal that may pass. Stops when the signal aborts: a claim that has ended must not
  * remove the part of its successor.
  *
- * If the transfer has completed, a file set aside under no other name may be the delivered one: the
- * server can carry out a late request of a stale claim. One of another size is the older file.
+ * The server can carry out a late request of a stale claim, after its successor has removed parts.
+ * So a file that a claim before the one of the resume point set aside gets its name back, even if no
+ * part is left. If the transfer has completed, a file set aside under no other name may be the
+ * delivered one. One of another size is the older file.
  */
 export async function removeParts(
   names: Names,
@@ -82,9 +84,13 @@ export async function removeParts(
   const recorded = resume && (resume.state as PartState).part;
   const found = new Set(recorded ? [recorded, asidePath(recorded), ...listed] : listed);
 
+  /** Returns whether a claim set a file aside after its successor had settled what it left. */
+  const isLate = (aside: string) => recorded !== null && basename(aside) !== asidePath(recorded);
+
   /** Returns whether a file set aside must not get its name back. */
   async function isOlder(aside: string): Promise<boolean> {
-    if (!completed) return !repeated && isReplaced(listed, aside, path, transferId);
+    if (!completed)
+      return !repeated && !isLate(aside) && isReplaced(listed, aside, path, transferId);
     const held = await names.sizeOf(aside);
     return typeof size === 'number' && held !== null && held !== size;
   }

@@ -163,6 +163,21 @@ describe.each(SERVERS)('a commit that broke off on %s', (_name, whyNot, start) =
     expect(await names()).toEqual(['file']);
   });
 
+  // As it does if the source has changed, or the server holds another size.
+  onServer('a file set aside late, after a successor had removed its part, goes back', async () => {
+    const { path, aside, transferId, resume, cleanUp, names } = await brokenOff();
+    const given = options(1_000, { transferId, resume });
+    const successor = await fixture.endpoint.openDestination(path, given);
+    const theirs = await successor.resumePoint(0);
+    await successor.close();
+    await cleanUp({ resume: theirs });
+    // The server carries out a request of the claim that was taken over.
+    await rename(path, aside);
+    await cleanUp({ resume: theirs });
+    expect(await readFile(path)).toEqual(OLDER);
+    expect(await names()).toEqual(['file']);
+  });
+
   describe('clean-up of a completed transfer', () => {
     onServer('gives the delivered file its name back if a stale claim set it aside', async () => {
       const { content, path, part, aside, cleanUp, names } = await brokenOff();

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdirSync } from 'node:fs';
+import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Names } from '../../../src/adapters/files/names.ts';
 import { publish } from '../../../src/adapters/files/publish.ts';
@@ -66,6 +67,50 @@ describe.each(SERVERS)('rival uploads to one name on %s', (_name, whyNot, start)
       expect((await readdir(root)).filter((other) => other.includes(name))).toEqual([name]);
     }
   });
+});
+
+describe.each(SERVERS)('a program that removes parts on %s', (_name, whyNot, start) => {
+  test.skipIf(whyNot !== null)('takes no older file away', async () => {
+    const { endpoint, root, stop } = await start();
+    const path = join(root, 'file');
+    const older = randomBytes(2_000);
+    const newer = randomBytes(3_000);
+    let removedWhileAside = 0;
+    for (let round = 0; removedWhileAside < 3 && round < 100; round++) {
+      await writeFile(path, older);
+      const given = options(newer.length);
+      const file = await endpoint.openDestination(path, given);
+      await writeFrom(file, newer);
+      const committing = Promise.allSettled([file.commit(whole(newer))]);
+      const removed = await removeOnceAside(root);
+      const [outcome] = await committing;
+      await file.close();
+      expect(await readdir(root)).toEqual(['file']);
+      expect(await readFile(path)).toEqual(removed ? older : newer);
+      if (!removed) continue;
+      removedWhileAside++;
+      expect(outcome).toMatchObject({ reason: { code: 'connection_failed', step: 'commit' } });
+      expect(outcome).toMatchObject({ reason: { message: expect.stringContaining('is gone') } });
+    }
+    await endpoint.close();
+    await stop();
+    expect(removedWhileAside).toBe(3);
+  });
+
+  /** Removes the part while the older file is aside. Returns false if the part got its name. */
+  async function removeOnceAside(root: string): Promise<boolean> {
+    for (;;) {
+      const names = readdirSync(root);
+      const part = names.find((name) => name.endsWith('.part'));
+      if (part === undefined) return false;
+      if (names.some((name) => name.endsWith('.old')))
+        return unlink(join(root, part)).then(
+          () => true,
+          () => false,
+        );
+      await turn();
+    }
+  }
 });
 
 const noFtps = await whyNoFtpsServer('proftpd');
