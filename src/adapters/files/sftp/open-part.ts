@@ -175,5 +175,8 @@ export async function makeFolder(connection: Connection, folder: string): Promis
       if (there) throw new FileError('permission_denied', 'open', `${folder} is not a folder`);
       const cause = await causeOf(connection, error, 'open', folder);
       if (cause) throw cause;
+      const link = connection.request<Stats>((sftp, done) => sftp.lstat(folder, done));
+      if (await link.catch(nullIfRefused))
+        throw new FileError('permission_denied', 'open', `${folder} is a link to nothing`);
     });
 }

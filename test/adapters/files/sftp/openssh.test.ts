@@ -324,6 +324,16 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       });
     });
 
+    test('if its path leads through a link to nothing', async () => {
+      await symlink('nothing', at('dangling'));
+      await expect(
+        endpoint().openDestination(at('dangling/name'), options(1)),
+      ).rejects.toMatchObject({
+        code: 'permission_denied',
+        message: `${at('dangling')} is a link to nothing`,
+      });
+    });
+
     test('before a byte is sent, if a folder or a link to one has its name', async () => {
       await mkdir(at('occupied/folder'), { recursive: true });
       await symlink('folder', at('occupied/link'));
