@@ -349,6 +349,32 @@ describeWithPostgres('deliveries', () => {
     })) as number;
   }
 
+  it('of a backlog get the places that other webhooks leave, and are not all read', async () => {
+    const webhooks = await Promise.all(
+      Array.from({ length: 11 }, () => addWebhook(installation, URL, ['transfer.completed'])),
+    );
+    await runOutbox(installation);
+    const [backlog, ...others] = webhooks as [string, ...string[]];
+    for (const webhookId of others) await addPending(webhookId, ['txr_1']);
+    await addPending(
+      backlog,
+      Array.from({ length: 1_000 }, (_, i) => `txr_${i}`),
+    );
+    const places = { free: 40, held: 0, healthy: true };
+    const capacity = {
+      ...{ healthy: 44, unproven: 0, each: 8 },
+      webhooks: new Map(webhooks.map((webhookId) => [webhookId, places])),
+    };
+    let claimed: string[] = [];
+    const read = await pendingRowsRead(async (tx) => {
+      const { claims } = await claimDeliveries(tx, capacity);
+      claimed = claims.map(({ webhook_id }) => webhook_id);
+    });
+    expect(claimed.filter((webhookId) => webhookId === backlog)).toHaveLength(34);
+    expect(new Set(claimed).size).toBe(11);
+    expect(read).toBeLessThan(300);
+  });
+
   it('of a transfer are due without an attempt also if the clock has stepped back', async () => {
     const { sql } = installation;
     const webhooks = ['whk_a', 'whk_b', 'whk_own', 'whk_other'];

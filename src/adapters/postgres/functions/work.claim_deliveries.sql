@@ -1,4 +1,4 @@
--- version: 4
+-- version: 5
 -- Claims due deliveries within the capacity, for a lease. `known` has the webhooks that the caller
 -- has a capacity for, as `{"free": 4, "held": 2, "healthy": true}`: free places, and claims that it
 -- holds. Any other webhook has `each` places, no claim, and is unproven. `healthy` and `unproven` are
@@ -64,15 +64,33 @@ begin
           order by p.due_at, p.event_id limit 1) first
        where w.live and free > 0 and case when proven then healthy else unproven end > 0
     ),
-    capacity as (
+    shared as (
       -- at most what an equal share of all places leaves: the rows that are read are locked
       select c.*,
              least(free, greatest(
-               ceil(total::float8 / count(*) over (partition by proven)),
-               ceil((total + sum(held) over (partition by proven))::float8
-                    / count(*) over (partition by proven)) - held
-             ))::integer as places
-        from claimable c
+               ceil(total::float8 / count(*) over of_kind),
+               ceil((total + sum(held) over of_kind)::float8 / count(*) over of_kind) - held
+             ))::integer as share,
+             sum(free) over of_kind > total as scarce
+        from claimable c window of_kind as (partition by proven)
+    ),
+    wanted as (
+      select s.*, case when not scarce then share else (
+               select count(*) from (
+                 select from work.pending_deliveries p
+                  where p.webhook_id = s.webhook_id and p.due_at between s.due_at and at
+                    and (p.lease_until is null or p.lease_until < at)
+                  order by p.due_at, p.event_id limit s.share) of_share) end as used
+        from shared s
+    ),
+    capacity as (
+      -- webhooks that may have more than their share also get what the others leave of theirs
+      select w.*,
+             case when used < share or share = free then share else least(free, share + greatest(0,
+               ceil((total - sum(used) over of_kind)::float8
+                    / count(*) filter (where used = share and share < free) over of_kind)
+             ))::integer end as places
+        from wanted w window of_kind as (partition by proven)
     ),
     found as materialized (
       select p.ctid, capacity.proven, capacity.total,

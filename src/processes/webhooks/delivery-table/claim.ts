@@ -1,4 +1,4 @@
-import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
+import type { Queryable } from '../../../adapters/postgres/connect.ts';
 import type { SendOutcome } from '../../../adapters/webhooks/send.ts';
 import { newId } from '../../../domain/ids.ts';
 
@@ -67,7 +67,7 @@ export async function findDueWebhooks(
  * by event id, and `now`: the time of the claim ('' if there is none).
  */
 export async function claimDeliveries(
-  sql: Sql,
+  sql: Queryable,
   { healthy, unproven, each, webhooks }: Capacity,
   clock?: Clock,
 ): Promise<{ claims: Claim[]; now: string }> {
