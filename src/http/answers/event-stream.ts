@@ -1,6 +1,7 @@
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { clientOf } from '../auth/client.ts';
 import { stillValid } from '../auth/still-valid.ts';
@@ -28,8 +29,8 @@ export type ServerEvent = { event: string; data: unknown } | null;
 
 /**
  * Answers with server-sent events until the source ends, the client disconnects, the service
- * closes, or the key or session becomes invalid. An error before the first event is answered as a
- * problem. Throws `rate_limited` if the client has too many streams.
+ * closes, or the key or session becomes invalid. An error, or the end of the service, before the
+ * first event is answered as a problem. Throws `rate_limited` if the client has too many streams.
  */
 export async function sendEvents(
   deps: EventStreamDeps,
@@ -45,7 +46,11 @@ export async function sendEvents(
   reply.raw.once('close', () => left.abort());
   const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
   const first = (await events.next()).value;
-  if (!first) throw new Error('A stream of events has no first event');
+  if (!first) {
+    if (left.signal.aborted) return reply;
+    if (closing.aborted) throw new EventStoreUnavailable('the service stops');
+    throw new Error('A stream of events has no first event');
+  }
   const hasAccess = () => stillValid(sql, clientOf(request));
   const body = withHeartbeats(frames(first, events, hasAccess, heartbeatMs), heartbeatMs);
   return reply

@@ -1,6 +1,11 @@
+import { aborted } from '../../concurrency/aborted.ts';
+import { createSemaphore } from '../../concurrency/semaphore.ts';
 import { isEnded } from '../../domain/transfers/transfer.ts';
 import { createListener, type FollowedTransfer } from './listener.ts';
 import { createLiveView, type LiveView, type LiveViewDeps } from './live-view.ts';
+
+/** Views that query at a time: many accounts must not take the whole pool of connections. */
+const VIEWS_AT_ONCE = 4;
 
 export interface LiveUpdate {
   type: 'snapshot' | 'changes';
@@ -29,20 +34,14 @@ export interface LiveTransfers {
  * Creates a live view of transfers. The listeners of an account, and those of all accounts, share
  * three queries a second. So transfers of others do not fill the limits of an account.
  */
-export function createLiveTransfers(deps: Omit<LiveViewDeps, 'inTurn'>): LiveTransfers {
+export function createLiveTransfers(deps: Omit<LiveViewDeps, 'queries'>): LiveTransfers {
   const views = new Map<string | null, LiveView>();
-  let lastQueries: Promise<void> = Promise.resolve();
-
-  /** Many accounts take one connection of the pool, and each result is compared with the last. */
-  function inTurn(work: () => Promise<void>): Promise<void> {
-    lastQueries = lastQueries.catch(() => undefined).then(work);
-    return lastQueries;
-  }
+  const queries = createSemaphore(VIEWS_AT_ONCE);
 
   function viewOf(account: string | null): LiveView {
     const view =
       views.get(account) ??
-      createLiveView({ ...deps, inTurn }, account, () => views.delete(account));
+      createLiveView({ ...deps, queries }, account, () => views.delete(account));
     views.set(account, view);
     return view;
   }
@@ -53,7 +52,8 @@ export function createLiveTransfers(deps: Omit<LiveViewDeps, 'inTurn'>): LiveTra
       signal.addEventListener('abort', listener.wake);
       const view = viewOf(account);
       try {
-        const transfers = await view.join(listener);
+        const transfers = await Promise.race([view.join(listener), aborted(signal)]);
+        if (!transfers) return;
         listener.take();
         // A list that the reader loaded just before may lack them.
         if (transferId === undefined)

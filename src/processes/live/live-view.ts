@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Semaphore } from '../../concurrency/semaphore.ts';
 import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import type { FollowedTransfer, Listener } from './listener.ts';
@@ -27,8 +28,8 @@ export interface LiveViewDeps {
   logger: Logger;
   /** Returns what transfers wait for, by id. */
   findWaits(transfers: Transfer[]): Promise<Map<string, WaitingFor>>;
-  /** Runs the queries of all views one at a time. */
-  inTurn(work: () => Promise<void>): Promise<void>;
+  /** Limits the views that query at a time. */
+  queries: Semaphore;
 }
 
 /** What the listeners of one account see, or those that see all accounts. */
@@ -46,7 +47,7 @@ interface Known {
 
 /** Creates the view of an account, or of all if it is null. `onIdle` is called when polls stop. */
 export function createLiveView(
-  { sql, logger, findWaits, inTurn }: LiveViewDeps,
+  { sql, logger, findWaits, queries }: LiveViewDeps,
   account: string | null,
   onIdle: () => void,
 ): LiveView {
@@ -57,6 +58,13 @@ export function createLiveView(
   /** Only transfers that were created since can end. Years of an account have many counts. */
   let openSince: Date | null = null;
   let polling = false;
+  let lastQueries: Promise<void> = Promise.resolve();
+
+  /** Queries in turn: each result is compared with the one before. */
+  function query(): Promise<void> {
+    lastQueries = lastQueries.catch(() => undefined).then(() => queries.run(compare));
+    return lastQueries;
+  }
 
   async function compare(): Promise<void> {
     const watched = new Set(
@@ -126,7 +134,7 @@ export function createLiveView(
     for (;;) {
       await sleep(POLL_MS, undefined, { ref: false });
       if (listeners.size === 0) break;
-      await inTurn(compare).catch((error: unknown) => {
+      await query().catch((error: unknown) => {
         // Without listeners, the service may be shutting down, and Postgres with it.
         if (listeners.size > 0)
           logger.warn({ err: error }, 'open transfers could not be read; retrying in 1 s');
@@ -139,7 +147,7 @@ export function createLiveView(
   return {
     async join(listener) {
       listeners.add(listener);
-      await inTurn(compare);
+      await query();
       if (!polling) void poll();
       return [...known.values()].map(({ live }) => live);
     },
