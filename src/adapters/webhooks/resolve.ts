@@ -21,6 +21,9 @@ const IPV6_WITHIN_MS = 250;
 /** Errors of a DNS that does not know a name, or of a name that no DNS can know. */
 const NOT_THERE = ['ENOTFOUND', 'ENODATA', 'EBADNAME'];
 
+/** Answers of name servers that refuse every name without a dot. */
+const REFUSALS = ['ESERVFAIL', 'EREFUSED'];
+
 /** Returns every address of a host name. Rejects with a code, as `dns.lookup` does. */
 export type ResolveHost = (hostname: string) => Promise<HostAddress[]>;
 
@@ -78,8 +81,9 @@ async function addressesOf(dns: Resolver, names: string[]): Promise<HostAddress[
     if (addresses.length > 0) return addresses;
     const errors = [four, six].flatMap((answer) => ('reason' in answer ? [answer.reason] : []));
     const failure = errors.find(({ code }) => !NOT_THERE.includes(code));
-    if (failure) throw lookUpFailure(failure);
-    unknown ??= errors[0];
+    const mayBeInDomain = !name.includes('.') && REFUSALS.includes(failure?.code);
+    if (failure && !mayBeInDomain) throw lookUpFailure(failure);
+    unknown ??= failure ?? errors[0];
   }
   throw unknown;
 }

@@ -14,8 +14,8 @@ afterEach(async () => {
 
 /**
  * A DNS server that knows alive.example, never answers for silent.example and the names below it,
- * nor for the IPv6 addresses of half.alive.example, and reports every other name as unknown. Returns
- * a function that returns its address and port.
+ * nor for the IPv6 addresses of half.alive.example, refuses "refused" and fails for "failing", and reports every other name as unknown. Returns a function
+ * that returns its address and port.
  */
 async function nameServer(): Promise<() => string[]> {
   const socket = createSocket('udp4');
@@ -27,7 +27,7 @@ async function nameServer(): Promise<() => string[]> {
     if (name.includes('half') && !wantsFour) return;
     const known = name.includes('alive') && wantsFour;
     const header = Buffer.from(query.subarray(0, query.indexOf(0, 12) + 5));
-    header.writeUInt16BE(name.includes('alive') ? 0x8180 : 0x8183, 2);
+    header.writeUInt16BE(statusOf(name), 2);
     header.writeUInt16BE(known ? 1 : 0, 6);
     header.writeUInt32BE(0, 8);
     // The question's name, type A, class IN, one minute, four bytes.
@@ -38,6 +38,12 @@ async function nameServer(): Promise<() => string[]> {
   await once(socket, 'listening');
   const servers = [`127.0.0.1:${socket.address().port}`];
   return () => servers;
+}
+
+function statusOf(name: string): number {
+  if (name.includes('alive')) return 0x8180;
+  if (name.includes('refused')) return 0x8185;
+  return name.includes('failing') ? 0x8182 : 0x8183;
 }
 
 it('names with silent servers delay no other name', async () => {
@@ -96,6 +102,16 @@ it('a name that the DNS does not know is looked up in the search domains', async
   const resolve = createHostResolver({ servers: await nameServer(), files });
   expect(await resolve('receiver')).toEqual([{ address: '192.0.2.7', family: 4 }]);
   await expect(resolve('receiver.')).rejects.toMatchObject({ code: 'ENOTFOUND' });
+});
+
+it('a name without a dot that the DNS refuses or fails is looked up in the search domains', async () => {
+  const files = await filesOf({ resolvConf: 'search alive.example' });
+  const resolve = createHostResolver({ servers: await nameServer(), files });
+  for (const name of ['refused', 'failing'])
+    expect(await resolve(name)).toEqual([{ address: '192.0.2.7', family: 4 }]);
+  await expect(resolve('failing.')).rejects.toMatchObject({ code: 'ESERVFAIL' });
+  // A search domain with a wildcard must not get the requests of another host.
+  await expect(resolve('failing.example')).rejects.toMatchObject({ code: 'ESERVFAIL' });
 });
 
 it('a name that the DNS does not know takes no thread of the process', async () => {
