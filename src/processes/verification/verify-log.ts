@@ -160,7 +160,9 @@ export async function verifyLog(
       if (last !== null) verifier.recall(last);
     }
     const checked = verifier.check(event);
-    if (checked.opened && !(await hasEarlierEvents(store, event))) streams++;
+    // The store is only asked about a faulty log: the first event of a stream has the revision 0.
+    const isNew = async () => event.revision === 0 || (await lastBefore(store, event)) === null;
+    if (checked.opened && (await isNew())) streams++;
     for (const problem of checked.problems) await fault(faultIn(event, problem));
     api.add(event, checked);
     if (event.stream === SIGNING_KEYS) await allOf(keys.add(event, events + retained - 1));
@@ -229,13 +231,6 @@ export async function verifyLog(
     ...{ events, retained, streams, faults, comparedApi, keys: keys.state() },
     agreed: tree.agreedCheckpoint(),
   };
-}
-
-/** Returns whether the log has an event of the stream before this one. Only a faulty log is read. */
-async function hasEarlierEvents(store: EventStore, event: StoredEvent): Promise<boolean> {
-  if (event.revision === 0) return false;
-  const [first] = await store.read(event.stream, 0, 1);
-  return first !== undefined && first.position < event.position;
 }
 
 /** Returns the event of a stream that the log has last before this one; null if there is none. */
