@@ -38,23 +38,24 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
   }
   await syncFolder(dirname(file));
   const name = basename(file);
-  await removeAbandoned(dirname(file), (replaced) => replaced === name).catch(() => undefined);
+  await removeAbandoned(dirname(file), (replaced) => replaced === name);
 }
 
 /**
  * Removes what killed processes left of `replaceFile` in a folder, for the files that `isOurs`
- * names.
+ * names. Never rejects: the folder may not allow it, and such a file harms nobody.
  */
 export async function removeAbandoned(
   folder: string,
   isOurs: (name: string) => boolean,
 ): Promise<void> {
-  for (const name of await readdir(folder)) {
+  for (const name of await readdir(folder).catch(() => [])) {
     if (!UNFINISHED.test(name) || !isOurs(name.replace(UNFINISHED, ''))) continue;
     const path = join(folder, name);
     // Another process may have completed or removed it since.
     const found = await stat(path).catch(() => null);
-    if (found && Date.now() - found.mtimeMs > ABANDONED_AFTER_MS) await rm(path, { force: true });
+    if (found && Date.now() - found.mtimeMs > ABANDONED_AFTER_MS)
+      await rm(path).catch(() => undefined);
   }
 }
 

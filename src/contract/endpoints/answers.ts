@@ -84,7 +84,9 @@ const viaAnswer = z
       .string()
       .nullable()
       .meta({ examples: ['waybill'] }),
-    host_keys: acceptedHostKeys.nullable().describe('The accepted host keys of a jump host. Null for a proxy.'),
+    host_keys: acceptedHostKeys
+      .nullable()
+      .describe('The accepted host keys of a jump host. Null for a proxy.'),
   })
   .meta({ id: 'EndpointVia' })
   .nullable()

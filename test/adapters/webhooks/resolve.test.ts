@@ -14,8 +14,8 @@ afterEach(async () => {
 
 /**
  * A DNS server that knows alive.example, never answers for silent.example and the names below it,
- * nor for the IPv6 addresses of half.alive.example, refuses "refused" and fails for "failing", and reports every other name as unknown. Returns a function
- * that returns its address and port.
+ * nor for the IPv6 addresses of half.alive.example, refuses "refused" and fails for "failing", and
+ * reports every other name as unknown. Returns a function that returns its address and port.
  */
 async function nameServer(): Promise<() => string[]> {
   const socket = createSocket('udp4');
