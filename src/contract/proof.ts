@@ -106,7 +106,7 @@ export const sinkList = z
           })
           .meta({ id: 'LogCheckpointSink' }),
       )
-      .describe('As in `WAYBILL_CHECKPOINT_SINKS`.'),
+      .describe('The URL as `WAYBILL_CHECKPOINT_SINKS` has it.'),
   })
   .meta({ id: 'LogCheckpointSinkList' });
 export type SinkList = z.output<typeof sinkList>;

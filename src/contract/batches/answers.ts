@@ -42,7 +42,7 @@ const counts = z
 const bytes = z
   .strictObject({
     total: z.int().describe('Sum of the file sizes that are known so far.'),
-    completed: z.int().describe('Of the completed transfers.'),
+    completed: z.int().describe('Sum of the file sizes of the completed transfers.'),
   })
   .meta({ id: 'BatchBytes' });
 
@@ -60,7 +60,7 @@ export const batch = z
     metadata: z.record(z.string(), z.string()),
     after: afterRequested
       .optional()
-      .describe('What each transfer does once it has completed. Absent if nothing.'),
+      .describe('What each transfer does after it has completed. Absent if it does nothing.'),
     // Absent unless asked for.
     ...commonOptions,
     counts,

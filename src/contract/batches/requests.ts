@@ -28,7 +28,7 @@ export const glob = text
 const ownMetadata = metadata
   .nullish()
   .transform((value) => value ?? undefined)
-  .describe('In place of the `metadata` of the batch. Null is the same as none of its own.');
+  .describe('Replaces the `metadata` of the batch. Null has the same effect as no field.');
 
 const item = z
   .strictObject({
@@ -36,7 +36,7 @@ const item = z
     destination_uri: destinationUri.describe(
       'Where the file is written; the file name is appended if it ends in a slash.',
     ),
-    priority: z.enum(PRIORITIES).optional().describe('In place of the `priority` of the batch.'),
+    priority: z.enum(PRIORITIES).optional().describe('Replaces the `priority` of the batch.'),
     metadata: ownMetadata,
     ...transferOptions,
   })
@@ -71,8 +71,8 @@ export const batchRequest = z
       .optional()
       .describe(
         'Only files that match this glob, `*` by default. A glob with a slash is compared with the ' +
-          'path below the folder, any other with the name of the file. A backslash makes the next ' +
-          'sign a part of the name.',
+          'path below the folder, any other with the name of the file. A backslash escapes the ' +
+          'next character.',
       ),
     recursive: z.boolean().optional().describe('Files of its subfolders too. False by default.'),
     exclude: z
@@ -80,12 +80,12 @@ export const batchRequest = z
       .max(MAX_GLOBS)
       .optional()
       .describe('Globs of files to leave out, compared like `pattern`.'),
-    priority: z.enum(PRIORITIES).default('normal').describe('Of each transfer.'),
-    notify_on_complete: z.boolean().default(false).describe('For each transfer.'),
+    priority: z.enum(PRIORITIES).default('normal').describe('The priority of each transfer.'),
+    notify_on_complete: z.boolean().default(false).describe('Applies to each transfer.'),
     metadata: metadata
       .nullish()
       .transform((value) => value ?? {})
-      .describe('Of each transfer without `metadata` of its own.'),
+      .describe('The metadata of each transfer whose item has none.'),
     after: afterRequest,
     ...commonOptions,
   })

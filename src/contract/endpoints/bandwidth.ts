@@ -55,6 +55,6 @@ export const bandwidth = z
       .array(window)
       .max(MAX_WINDOWS)
       .default([])
-      .describe('Times with another limit. The first that holds counts.'),
+      .describe('Times with another limit. If several windows hold, the first one applies.'),
   })
   .meta({ id: 'Bandwidth' });

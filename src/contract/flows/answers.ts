@@ -59,7 +59,7 @@ const flowRun = z
       .strictObject({
         files: z.int(),
         completed: z.int(),
-        failed: z.int().describe('With the files that cannot become transfers.'),
+        failed: z.int().describe('Failed files, with those that cannot become transfers.'),
         cancelled: z.int(),
       })
       .meta({ id: 'FlowRunCounts' })
@@ -112,7 +112,7 @@ export const flow = z
     metadata: z.record(z.string(), z.string()),
     after: afterRequested
       .nullable()
-      .describe('What follows the copy of each file. Null if nothing.'),
+      .describe('What follows the copy of each file. Null if nothing follows.'),
     start: flowStart,
     created_at: timestamp,
     updated_at: timestamp,
@@ -123,7 +123,7 @@ export const flow = z
     next_run_at: timestamp
       .nullable()
       .describe(
-        'When it runs next. In the past if a run is due and was not made. Null if it is paused, ' +
+        'When it runs next. In the past if a run is overdue. Null if it is paused, ' +
           'has no trigger, or if a run is being listed.',
       ),
     delayed_by: runId
@@ -166,7 +166,7 @@ const dryRun = z.strictObject({
     .array(
       z
         .strictObject({
-          path: path.describe('Below the folder of the flow.'),
+          path: path.describe('The path below the folder of the flow.'),
           size: z.int().nullable(),
           modified_at: timestamp.nullable(),
           decision: z
@@ -238,7 +238,7 @@ export const flowFileList = z
               .enum([...TRANSFER_STATUSES, 'rejected', 'skipped'])
               .meta({ id: 'FlowFileStatus' })
               .describe(
-                'Of its transfer. `rejected` cannot become a transfer. `skipped` was there when the ' +
+                'The status of its transfer. `rejected` cannot become a transfer. `skipped` was there when the ' +
                   'flow was created.',
               ),
             attempts: z.int().describe('Runs that took it: a failed file is taken again.'),

@@ -48,8 +48,8 @@ const source = z
       .default('*')
       .describe(
         'Only files that match this glob. A glob with a slash is compared with the path below the ' +
-          'folder, any other with the name of the file. A backslash makes the next sign a part of ' +
-          'the name.',
+          'folder, any other with the name of the file. A backslash escapes the next ' +
+          'character.',
       )
       .meta({ examples: ['*.csv'] }),
     exclude: z
@@ -108,7 +108,7 @@ const trigger = z
       .meta({ examples: ['0 6 * * 1-5'] }),
     time_zone: timeZone
       .nullish()
-      .describe('Of `cron`, UTC by default.')
+      .describe('The time zone of `cron`, UTC by default.')
       .meta({ examples: ['Europe/Berlin'] }),
   })
   .transform(({ every, cron, time_zone }, context): FlowTrigger => {
@@ -147,7 +147,7 @@ const fields = {
         'of the trigger. The path is appended if it ends in a slash.',
     )
     .meta({ examples: ['s3://archive/{date:yyyy-MM-dd}/'] }),
-  priority: z.enum(PRIORITIES).describe('Of each transfer.'),
+  priority: z.enum(PRIORITIES).describe('The priority of each transfer.'),
   metadata: metadata.nullish().transform((value) => value ?? {}),
 };
 
@@ -167,7 +167,7 @@ export const flowRequest = z
       .describe('When a file may be taken. By default when it is unchanged for 30 s.'),
     trigger: trigger.default(null),
     priority: fields.priority.default('normal'),
-    metadata: fields.metadata.describe('Of each transfer. Null means none.'),
+    metadata: fields.metadata.describe('The metadata of each transfer. Null means none.'),
     after: afterRequest,
     enabled: z.boolean().default(true).describe('False to create the flow as paused.'),
     start: flowStart
@@ -201,7 +201,7 @@ export const flowChanges = changes(
       .nullable()
       .transform((value) => value ?? {})
       .optional()
-      .describe('Of each transfer. Null means none.'),
+      .describe('The metadata of each transfer. Null means none.'),
     after: afterChange,
   }),
 ).meta({ id: 'FlowChanges', examples: [{ trigger: { every: '1m' } }] });

@@ -155,7 +155,9 @@ export const transferDetail = z
       .nullable()
       .describe('Bits per second, averaged over the attempt. Null before the first measurement.'),
     source,
-    destination: destination.describe('With the file name, if the submitted URI ends in a slash.'),
+    destination: destination.describe(
+      'Has the file name appended if the submitted URI ends in a slash.',
+    ),
     checksum_sha256: z
       .string()
       .nullable()
@@ -173,7 +175,7 @@ export const transferDetail = z
     waiting_for: waitingFor,
     after: afterAnswer
       .optional()
-      .describe('What it does once it has completed. Absent if nothing.'),
+      .describe('What it does after it has completed. Absent if it does nothing.'),
   })
   .meta({ id: 'TransferDetail' });
 export type TransferDetail = z.output<typeof transferDetail>;

@@ -137,7 +137,7 @@ const filters = {
     .describe(
       'Words, separated by spaces. Each must be a part of the file name, source, destination, id, ' +
         'or of a key or value of the metadata. Letters may be upper or lower case. A new transfer ' +
-        'is found a moment later. If each word has only one or two letters, digits or signs, only ' +
+        'is found a moment later. If no word has three characters or more, only ' +
         'the first transfers are searched.',
     ),
   status: transferStatus

@@ -70,7 +70,7 @@ export type Delivery = z.output<typeof delivery>;
 
 const attempt = z
   .strictObject({
-    number: z.int().describe('From 1.'),
+    number: z.int().describe('The number of the attempt, from 1.'),
     at: timestamp,
     duration_ms: z.int(),
     status_code: z.int().nullable().describe('Null if there was no answer.'),

@@ -116,7 +116,7 @@ export const PAYLOADS = {
       .strictObject({
         items: z.int(),
         completed: z.int(),
-        failed: z.int().describe('With the items that could not become transfers.'),
+        failed: z.int().describe('Failed items, with those that could not become transfers.'),
         cancelled: z.int(),
       })
       .meta({ id: 'BatchCompletedCounts' })
@@ -134,7 +134,7 @@ export const PAYLOADS = {
       .strictObject({
         files: z.int(),
         completed: z.int(),
-        failed: z.int().describe('With the files that could not become transfers.'),
+        failed: z.int().describe('Failed files, with those that could not become transfers.'),
         cancelled: z.int(),
       })
       .meta({ id: 'FlowRunCompletedCounts' })
@@ -152,7 +152,7 @@ export const PAYLOADS = {
         message: z.string().meta({ examples: ['/out: permission denied'] }),
         folder: z
           .string()
-          .describe('Below the folder of the flow.')
+          .describe('The path below the folder of the flow.')
           .meta({ examples: ['2026/'] }),
       })
       .meta({ id: 'FlowRunFailedError' }),

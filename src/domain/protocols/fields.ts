@@ -107,7 +107,7 @@ export const hostKeys = z
           .nullable()
           .default(null)
           .meta({ examples: ['2027-06-30T00:00:00.000Z'] })
-          .describe('From then on the key is no longer accepted. Null: it never expires.'),
+          .describe('The time from which the key is no longer accepted. Null: it never expires.'),
       })
       .meta({ id: 'HostKey' }),
   )
@@ -131,8 +131,8 @@ function via<Type extends ViaType>(type: z.ZodEnum<{ [Key in Type]: Key }>, id: 
     port: port.optional().describe('By default 22 (ssh), 3128 (http) or 1080 (socks5).'),
     username: username.nullable().default(null),
     password: password.optional(),
-    private_key: secret.optional().describe('Of a jump host.'),
-    passphrase: secret.optional().describe('Of the private key.'),
+    private_key: secret.optional().describe('The private key for a jump host.'),
+    passphrase: secret.optional().describe('The passphrase of the private key.'),
     host_keys: hostKeys.describe('The accepted host keys of a jump host.'),
   });
   return hop

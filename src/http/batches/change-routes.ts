@@ -39,8 +39,8 @@ export function batchChangeRoutes(deps: BatchRoutesDeps): FastifyPluginAsyncZod 
         operationId: 'createBatch',
         summary: 'Create a batch of transfers',
         description:
-          'Of `items`: an invalid one rejects the whole request, and each 100 count as one request ' +
-          'of the rate limit. Of the files of a folder: the batch is `creating` until the folder is ' +
+          'With `items`, an invalid item rejects the whole request, and each 100 items count as one ' +
+          'request of the rate limit. With a folder, the batch is `creating` until the folder is ' +
           'listed and each file has its transfer.',
         tags: ['Batches'],
         headers: idempotencyHeaders,

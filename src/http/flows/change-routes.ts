@@ -61,7 +61,7 @@ export function flowChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       [
         'resume',
         'Resume a flow',
-        'With `every`, it runs at once. Times of `cron` that it missed are not made up.',
+        'With `every`, it runs at once. It does not make up for times of `cron` that it missed.',
         'resumed',
       ],
     ] as const)
