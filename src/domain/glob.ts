@@ -9,20 +9,20 @@ type Opening = keyof typeof CLOSING;
  */
 export function objectionToGlob(glob: string): string | null {
   if (BACKSLASHES.test(glob))
-    return 'has more than three backslashes in a row: Waybill moves no file with one in its name';
+    return 'has more than three backslashes in a row: Waybill copies no file with a backslash in its name';
   const open: { sign: Opening; matters: boolean }[] = [];
   for (let i = 0; i < glob.length; i++) {
     const sign = glob[i] as string;
     if (sign === '\\') {
       i++;
       if (i === glob.length)
-        return 'ends in a backslash that escapes nothing: write \\\\ for the sign itself';
+        return 'ends in a backslash that escapes nothing: write \\\\ for the character itself';
     } else if (sign === '"') i = endOfQuote(glob, i);
     else if (sign === '[') {
       i = endOfClass(glob, i);
       if (i >= glob.length) return unclosed('[');
     } else if (sign === '{' || sign === '(')
-      // A single ( is a sign of names. It begins a group only after one of these.
+      // A single ( is a character of names. It begins a group only after one of these.
       open.push({ sign, matters: sign === '{' || /[?*+@!]/.test(glob[i - 1] ?? '') });
     else if (sign === '}' || sign === ')') close(open, sign);
   }
@@ -40,7 +40,7 @@ function objectionToSlashes(glob: string): string | null {
 }
 
 function unclosed(sign: Opening): string {
-  return `has a ${sign} that no ${CLOSING[sign]} closes: write \\${sign} for the sign itself`;
+  return `has a ${sign} without a ${CLOSING[sign]}: write \\${sign} for the character itself`;
 }
 
 function close(open: { sign: Opening }[], closing: string): void {

@@ -47,13 +47,13 @@ describe('a glob', () => {
     ['!(a', '(', ')'],
   ])('%s is rejected: nothing closes a sign', (glob, open, close) => {
     expect(objectionToGlob(glob)).toBe(
-      `has a ${open} that no ${close} closes: write \\${open} for the sign itself`,
+      `has a ${open} without a ${close}: write \\${open} for the character itself`,
     );
   });
 
   test.each(['\\', 'a\\', 'a\\\\\\'])('%s is rejected: nothing follows its backslash', (glob) => {
     expect(objectionToGlob(glob)).toBe(
-      'ends in a backslash that escapes nothing: write \\\\ for the sign itself',
+      'ends in a backslash that escapes nothing: write \\\\ for the character itself',
     );
   });
 

@@ -138,13 +138,13 @@ describeWithPostgres('flows', () => {
       'have a pattern with an open bracket',
       { source: { uri: 's3://archive/out/', pattern: '[a' } },
       'source.pattern',
-      'has a [ that no ] closes: write \\[ for the sign itself',
+      'has a [ without a ]: write \\[ for the character itself',
     ],
     [
       'leave out a pattern with an open brace',
       { source: { uri: 's3://archive/out/', exclude: ['*.tmp', '{a'] } },
       'source.exclude[1]',
-      'has a { that no } closes: write \\{ for the sign itself',
+      'has a { without a }: write \\{ for the character itself',
     ],
     [
       'match only paths that end in a slash',

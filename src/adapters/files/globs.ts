@@ -10,7 +10,7 @@ import { compileGlobs } from './glob-matcher.ts';
  */
 const SLICE = 10_000;
 /**
- * A glob of plain signs with one star at most. It takes as long as the name is long. All other globs
+ * A glob of plain characters with one star at most. It takes as long as the name is long. All other globs
  * are compared in a thread, one after the other: a slow one must not keep the process from its work
  * for other accounts.
  */

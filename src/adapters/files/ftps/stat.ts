@@ -131,7 +131,7 @@ const SPECIAL = /^ ?[bcps][r-][w-]/;
  */
 export async function isSpecial(connection: Connection, path: string): Promise<boolean> {
   const reply = await connection.request(`STAT ${path}`).catch(nullIfRefused);
-  // A server may take signs in the path for a pattern, and show other files.
+  // A server may take characters in the path for a pattern, and show other files.
   const isOf = (line: string) => [path, basename(path)].some((name) => line.endsWith(` ${name}`));
   return (reply?.message ?? '').split(/\r?\n/).some((line) => SPECIAL.test(line) && isOf(line));
 }
