@@ -450,7 +450,7 @@ await describeConsole('endpoints in the console', () => {
 
         await endpointTest.getByText('Authentication failed').waitFor();
         expect(await endpointTest.innerText()).toContain(
-          "that the key stands in the server's authorized_keys",
+          "that the server's authorized_keys has the key",
         );
         expect(await endpointTest.getByRole('listitem').allInnerTexts()).toEqual([
           expect.stringMatching(/Done\s+Look up the address\s+\d+ ms/),

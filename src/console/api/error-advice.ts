@@ -1,18 +1,18 @@
 // Made from src/domain/transfers/errors.ts by `npm run console-api`.
 
 export const ERROR_ADVICE = {
-  auth_failed: "Check the endpoint's user name and its password or key, that the key stands in the server's authorized_keys, and that the account is not locked; then replace the endpoint's credentials.",
+  auth_failed: "Check the endpoint's user name and its password or key, that the server's authorized_keys has the key, and that the account is not locked; then replace the endpoint's credentials.",
   host_key_mismatch: "Compare the server's host key with the one that its administrator names, then accept it with `waybill endpoints test NAME --accept-host-key`. No password was sent.",
   tls_error: "Check the server's certificate, its name and its validity, or give the endpoint the CA that signed it (`ca_pem`). An SFTP server must enable one of the algorithms that the message names.",
-  connection_failed: "Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.",
+  connection_failed: "Check the host name and port of the endpoint, that the server runs, and that no firewall blocks the connection.",
   timeout: "The server took too long to answer. Check its load and the network.",
   stalled: "No byte moved for a minute, or less than 64 KiB in ten minutes. Check the network and the load of both servers.",
   source_not_found: "Check the path of the source, letter case included. Retry the transfer when the file is there, or create one with the right path.",
   source_changed: "The source was written to while it was read. Let its writer finish (or write elsewhere and rename), then retry the transfer.",
-  source_replaced: "The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.",
+  source_replaced: "The flow listed another version of the file. It takes the new version when that is ready: you need to do nothing.",
   size_unknown: "The server does not say how large the source is, or says a wrong size: it decompresses or generates what it sends. Store the object without `Content-Encoding`, make the server send `Content-Length`, or copy a generated file to a plain one first.",
   destination_not_found: "Create the destination's bucket or container, or correct the endpoint's configuration.",
-  permission_denied: "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file stands where the path has a folder, choose another destination.",
+  permission_denied: "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file has the name of a folder in the path, choose another destination.",
   disk_full: "Make room on the destination, or raise the quota of its user.",
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
   destination_exists: "The endpoint does not overwrite, or a folder has the name. Choose another name, remove what is there, or set `overwrite` on the endpoint. End the destination with a slash to copy into a folder.",

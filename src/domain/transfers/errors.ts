@@ -6,7 +6,7 @@ export const TRANSFER_ERRORS = {
   auth_failed: {
     retryable: false,
     advice:
-      "Check the endpoint's user name and its password or key, that the key stands in the server's authorized_keys, and that the account is not locked; then replace the endpoint's credentials.",
+      "Check the endpoint's user name and its password or key, that the server's authorized_keys has the key, and that the account is not locked; then replace the endpoint's credentials.",
   },
   host_key_mismatch: {
     retryable: false,
@@ -21,7 +21,7 @@ export const TRANSFER_ERRORS = {
   connection_failed: {
     retryable: true,
     advice:
-      'Check the host name and port of the endpoint, that the server runs, and that no firewall stands between.',
+      'Check the host name and port of the endpoint, that the server runs, and that no firewall blocks the connection.',
   },
   timeout: {
     retryable: true,
@@ -45,7 +45,7 @@ export const TRANSFER_ERRORS = {
   source_replaced: {
     retryable: false,
     advice:
-      'The flow had listed another version of the file. It takes the new one when that is ready, so nothing is left to do.',
+      'The flow listed another version of the file. It takes the new version when that is ready: you need to do nothing.',
   },
   size_unknown: {
     retryable: false,
@@ -60,7 +60,7 @@ export const TRANSFER_ERRORS = {
   permission_denied: {
     retryable: false,
     advice:
-      "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file stands where the path has a folder, choose another destination.",
+      "Give the endpoint's user the right to read the source or to write the destination. If the message names a lease or a lock, end that first. If a name is too long, or a file has the name of a folder in the path, choose another destination.",
   },
   disk_full: {
     retryable: true,

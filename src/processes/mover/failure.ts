@@ -64,7 +64,7 @@ export function toFailure(error: unknown): AttemptFailure {
   if (error instanceof AttemptError) return error.failure;
   return {
     code: 'internal_error',
-    message: 'The attempt ended in an error that was not foreseen',
+    message: 'The attempt ended with an unexpected error',
     phase: 'prepare',
   };
 }
