@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BlobGetPropertiesResponse } from '@azure/storage-blob';
-import { abortError } from '../abort.ts';
-import { afterProgress, type DisposeProgress, isSame, namesIn, unclear } from '../dispose.ts';
+import { type DisposeProgress, unclear } from '../dispose.ts';
+import { type DisposeRequests, disposeByCopy } from '../http/dispose-by-copy.ts';
 import { type Disposed, type DisposeOptions, FileError } from '../port.ts';
 import { fileError, serverAnswer } from './errors.ts';
 import { describe } from './source.ts';
@@ -16,52 +16,19 @@ const MOVED_BY = 'waybill_transfer';
  * Deletes or moves a blob, if it is still the one that was copied. A move is a copy on the server
  * and then a delete. Both have the ETag as their condition.
  */
-export async function dispose(
-  store: Store,
-  name: string,
-  options: DisposeOptions,
-): Promise<Disposed> {
-  const progress = { begun: false };
-  try {
-    return await disposeBlob(store, name, { ...options, progress });
-  } catch (error) {
-    if (error instanceof FileError) throw afterProgress(error, progress);
-    throw options.signal.aborted
-      ? abortError(options.signal, 'commit')
-      : afterProgress(fileError(error, 'commit', name, 'source'), progress);
-  }
-}
-
-/** `progress` tells whether a request may have deleted the source. */
-interface Deletion extends DisposeOptions {
-  progress: DisposeProgress;
-}
-
-async function disposeBlob(store: Store, path: string, options: Deletion): Promise<Disposed> {
-  const { identity, transferId, moveTo, signal } = options;
-  const source = await find(store, path, signal);
-  if (source === null) {
-    let movedAs: string | null = null;
-    if (moveTo !== null)
-      for (const name of namesIn(path, transferId)) {
-        const there = await find(store, moveTo + name, signal);
-        if (isCopied(there) && there?.contentLength === identity.size) movedAs = name;
-      }
-    return { outcome: 'gone', movedAs };
-  }
-  const found = describe(path, source).identity;
-  if (!isSame(found, identity)) return { outcome: 'changed', found };
-  if (moveTo === null) return (await remove(store, path, options)) ?? { outcome: 'deleted' };
-
-  for (const name of namesIn(path, transferId)) {
-    const copied = await copyTo(store, path, moveTo + name, source, options);
-    if (copied === 'taken') continue;
-    const changed = await remove(store, path, options);
-    if (changed === null) return { outcome: 'moved', name };
-    if (copied === 'new') await store.blob(moveTo + name).deleteIfExists({ abortSignal: signal });
-    return changed;
-  }
-  throw new FileError('destination_exists', 'commit', `${moveTo} has blobs of these names already`);
+export function dispose(store: Store, name: string, options: DisposeOptions): Promise<Disposed> {
+  const { signal } = options;
+  const requests: DisposeRequests<BlobGetPropertiesResponse> = {
+    find: (blob) => find(store, blob, signal),
+    identityOf: (found) => describe(name, found).identity,
+    sizeOf: (blob) => (isCopied(blob) ? blob.contentLength : undefined),
+    copyTo: (target, source) => copyTo(store, name, target, source, options),
+    remove: (progress) => remove(store, name, options, progress),
+    removeCopy: (target) => store.blob(target).deleteIfExists({ abortSignal: signal }),
+    fileError: (error) =>
+      error instanceof FileError ? error : fileError(error, 'commit', name, 'source'),
+  };
+  return disposeByCopy(requests, name, options);
 }
 
 /** Returns null if there is no blob. */
@@ -82,7 +49,8 @@ async function find(
 async function remove(
   store: Store,
   name: string,
-  { identity, signal, progress }: Deletion,
+  { identity, signal }: DisposeOptions,
+  progress: DisposeProgress,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
   progress.begun = true;
   try {

@@ -5,8 +5,8 @@ import {
   type HeadObjectCommandOutput,
 } from '@aws-sdk/client-s3';
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
-import { abortError } from '../abort.ts';
-import { afterProgress, type DisposeProgress, isSame, namesIn, unclear } from '../dispose.ts';
+import { type DisposeProgress, isSame, unclear } from '../dispose.ts';
+import { type DisposeRequests, disposeByCopy } from '../http/dispose-by-copy.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
 import { fileError, isMissing, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
@@ -24,54 +24,18 @@ const MOVED_BY = 'waybill-transfer';
  * server and then a delete. The delete has the ETag as its condition. A server that ignores
  * conditions of deletes deletes a newer object, if that appears after the look before.
  */
-export async function dispose(
-  store: Store,
-  key: string,
-  options: DisposeOptions,
-): Promise<Disposed> {
-  const progress = { begun: false };
-  try {
-    return await disposeObject(store, key, { ...options, progress });
-  } catch (error) {
-    throw options.signal.aborted
-      ? abortError(options.signal, 'commit')
-      : afterProgress(fileError(error, 'commit', key, 'source'), progress);
-  }
-}
-
-/** `progress` tells whether a request may have deleted the source. */
-interface Deletion extends DisposeOptions {
-  progress: DisposeProgress;
-}
-
-async function disposeObject(store: Store, key: string, options: Deletion): Promise<Disposed> {
-  const { identity, transferId, moveTo, signal } = options;
-  const head = await find(store, key, signal);
-  if (head === null) {
-    let movedAs: string | null = null;
-    if (moveTo !== null)
-      for (const name of namesIn(key, transferId))
-        if ((await find(store, moveTo + name, signal))?.ContentLength === identity.size)
-          movedAs = name;
-    return { outcome: 'gone', movedAs };
-  }
-  const found = describe(head).identity;
-  if (!isSame(found, identity)) return { outcome: 'changed', found };
-  if (moveTo === null) return (await remove(store, key, options)) ?? { outcome: 'deleted' };
-
-  for (const name of namesIn(key, transferId)) {
-    const copied = await copyTo(store, key, moveTo + name, head, options);
-    if (copied === 'taken') continue;
-    const changed = await remove(store, key, options);
-    if (changed === null) return { outcome: 'moved', name };
-    if (copied === 'new') await deleteKey(store, moveTo + name, signal);
-    return changed;
-  }
-  throw new FileError(
-    'destination_exists',
-    'commit',
-    `${moveTo} has objects of these names already`,
-  );
+export function dispose(store: Store, key: string, options: DisposeOptions): Promise<Disposed> {
+  const { signal } = options;
+  const requests: DisposeRequests<ObjectAnswer> = {
+    find: (name) => find(store, name, signal),
+    identityOf: (found) => describe(found).identity,
+    sizeOf: ({ ContentLength }) => ContentLength,
+    copyTo: (target, source) => copyTo(store, key, target, source, options),
+    remove: (progress) => remove(store, key, options, progress),
+    removeCopy: (target) => deleteKey(store, target, signal),
+    fileError: (error) => fileError(error, 'commit', key, 'source'),
+  };
+  return disposeByCopy(requests, key, options);
 }
 
 /** Returns null if there is no object. */
@@ -88,7 +52,8 @@ async function find(store: Store, key: string, signal: AbortSignal): Promise<Obj
 async function remove(
   store: Store,
   key: string,
-  { identity, signal, progress }: Deletion,
+  { identity, signal }: DisposeOptions,
+  progress: DisposeProgress,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
   const condition = conditionOf(identity);
   progress.begun = true;
