@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import {
   CreateMultipartUploadCommand,
+  type Part as ListedPart,
   paginateListParts,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
@@ -108,34 +109,39 @@ export async function resumeUpload(
   const checksum = CHECKSUMS[state.checksum];
   const digests = slices(Buffer.from(state.digests, 'base64'), checksum.bytes);
   const parts = new Map<number, Part>();
-  const object = { Bucket: store.settings.bucket, Key: options.key, UploadId: state.upload_id };
   try {
-    for await (const { Parts = [], IsTruncated } of paginateListParts(
-      { client: store.s3 },
-      object,
-      { abortSignal: options.signal },
-    )) {
-      for (const part of Parts) {
-        const { PartNumber, ETag = '', Size } = part;
-        const digest = digests[parts.size];
-        const asSent =
-          digest !== undefined &&
-          PartNumber === parts.size + 1 &&
-          Size === bytesOfPart(PartNumber, options) &&
-          checksum.in(part) === checksum.ofPart(digest);
-        if (!asSent)
-          return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
-        parts.set(PartNumber, { etag: ETag, digest });
-      }
-      // Servers name a next page even if there is none. For an upload without parts, they return
-      // the first page forever.
-      if (!IsTruncated) break;
+    for await (const part of listParts(store, options, state.upload_id)) {
+      const { PartNumber, ETag = '', Size } = part;
+      const digest = digests[parts.size];
+      const asSent =
+        digest !== undefined &&
+        PartNumber === parts.size + 1 &&
+        Size === bytesOfPart(PartNumber, options) &&
+        checksum.in(part) === checksum.ofPart(digest);
+      if (!asSent) break;
+      parts.set(PartNumber, { etag: ETag, digest });
     }
   } catch (error) {
     if (isUploadGone(error) || isRefused(error)) return null;
     throw error;
   }
   return multipartUpload(store, options, { id: state.upload_id, checksum, parts });
+}
+
+/** Yields the parts that the server has of an upload, in the order of their numbers. */
+async function* listParts(
+  { s3, settings }: Store,
+  { key, signal }: UploadOptions,
+  uploadId: string,
+): AsyncGenerator<ListedPart> {
+  const upload = { Bucket: settings.bucket, Key: key, UploadId: uploadId };
+  const pages = paginateListParts({ client: s3 }, upload, { abortSignal: signal });
+  for await (const { Parts = [], IsTruncated } of pages) {
+    yield* Parts;
+    // Servers name a next page even if there is none. For an upload without parts, they return the
+    // first page forever.
+    if (!IsTruncated) break;
+  }
 }
 
 function multipartUpload(
