@@ -15,6 +15,15 @@ export interface Found {
   error?: RejectedItem['error'];
 }
 
+/** An entry of a listed folder. */
+interface Listed {
+  entry: FileEntry;
+  /** Whether the globs take it. */
+  taken: boolean;
+  /** As in `Found`. */
+  marker?: FileEntry | undefined;
+}
+
 /** What the walk goes through. */
 export interface WalkedFolder extends Pick<BatchFolder, 'pattern' | 'recursive' | 'exclude'> {
   /** The end of the names of marker files. They are found with their files, not by themselves. */
@@ -43,39 +52,50 @@ export async function* walk(
 
   async function* below(parent: string): AsyncGenerator<Found, void, void> {
     const whole = parent === '' ? '' : `${parent}/`;
-    let entries: FileEntry[];
-    const markers = new Map<string, FileEntry>();
-    let taken: boolean[];
-    try {
-      const all = await list(parent);
-      for (const entry of all) if (isMarker(entry)) markers.set(entry.name, entry);
-      entries = all.filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry)).sort(inOrder);
-      taken = await takes(entries.map(({ name }) => whole + name));
-    } catch (error) {
-      if (signal.aborted) return;
-      isTooSlow = error instanceof GlobTooSlow;
-      if (!(error instanceof FileError || isTooSlow)) throw error;
-      const { message } = error as Error;
-      const code = error instanceof FileError ? error.code : 'validation_failed';
-      if (isNew(whole)) yield { path: whole, error: { code, message } };
+    const listed = await entriesOf(parent, whole);
+    if (listed === null) return;
+    if (!Array.isArray(listed)) {
+      if (isNew(whole)) yield { path: whole, error: listed };
       return;
     }
-    for (const [i, entry] of entries.entries()) {
-      const { name, type } = entry;
+    for (const { taken, ...found } of listed) {
+      const { entry } = found;
       if (signal.aborted || isTooSlow) return;
-      const path = whole + name;
-      if (type === 'directory') {
-        if (!folder.recursive) continue;
-        // A key of an object store may have two slashes in a row. No path leads to what is between.
-        if (name === '' || isUnreadable(name)) {
-          const error = name === '' ? NO_NAME : UNREADABLE;
+      const path = whole + entry.name;
+      if (entry.type !== 'directory') {
+        if (taken && isNew(path)) yield { path, ...found, ...objectionToFile(entry) };
+      } else if (folder.recursive) {
+        const error = objectionToFolder(entry.name);
+        if (error !== undefined) {
           if (isNew(`${path}/`)) yield { path: `${path}/`, error };
         } else if (isOpen(path)) yield* below(path);
-      } else if (taken[i] && isNew(path)) {
-        const found = { path, entry, ...(end !== null && { marker: markers.get(name + end) }) };
-        if (type !== 'file') yield { ...found, error: NOT_A_FILE };
-        else yield isUnreadable(name) ? { ...found, error: UNREADABLE } : found;
       }
+    }
+  }
+
+  /** Returns the entries of a folder, or why it cannot be listed. Null if the signal aborts. */
+  async function entriesOf(
+    parent: string,
+    whole: string,
+  ): Promise<Listed[] | NonNullable<Found['error']> | null> {
+    try {
+      const all = await list(parent);
+      const markers = new Map(all.filter(isMarker).map((entry) => [entry.name, entry]));
+      const entries = all
+        .filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry))
+        .sort(inOrder);
+      const taken = await takes(entries.map(({ name }) => whole + name));
+      return entries.map((entry, i) => ({
+        entry,
+        taken: taken[i] === true,
+        ...(end !== null && { marker: markers.get(entry.name + end) }),
+      }));
+    } catch (error) {
+      if (signal.aborted) return null;
+      isTooSlow = error instanceof GlobTooSlow;
+      if (error instanceof FileError) return { code: error.code, message: error.message };
+      if (!isTooSlow) throw error;
+      return { code: 'validation_failed', message: (error as Error).message };
     }
   }
 
@@ -103,6 +123,17 @@ const UNREADABLE = {
   message: 'Its name is not valid UTF-8 or has a line break, so no URI can name it',
 };
 const NOT_A_FILE = { code: 'not_a_file', message: 'It is a link or a device, not a file' };
+
+function objectionToFile({ name, type }: FileEntry): Pick<Found, 'error'> {
+  if (type !== 'file') return { error: NOT_A_FILE };
+  return isUnreadable(name) ? { error: UNREADABLE } : {};
+}
+
+/** A key of an object store may have two slashes in a row. No path leads to what is between. */
+function objectionToFolder(name: string): Found['error'] {
+  if (name === '') return NO_NAME;
+  return isUnreadable(name) ? UNREADABLE : undefined;
+}
 
 /** Returns whether an adapter could not read the whole name: another file may be called like that. */
 function isUnreadable(name: string): boolean {
