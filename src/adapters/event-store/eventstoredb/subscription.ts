@@ -87,35 +87,44 @@ export function createSubscriptions(
       .catch(() => false);
   }
 
+  /** Yields the batches of a feed of its own, then those of the shared one, until the feed ends. */
+  async function* batchesFrom(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
+    const { streams = [''] } = options;
+    let feed = await open(options);
+    let own = true;
+    try {
+      for (let batch = await feed.next(); batch !== null; batch = await feed.next()) {
+        yield batch;
+        if (!own || !batch.caughtUp) continue;
+        const joined = shared.join(batch.position, { ...options, streams });
+        if (joined === null) continue;
+        feed.close();
+        feed = joined;
+        own = false;
+      }
+    } finally {
+      feed.close();
+    }
+  }
+
   return async function* subscribe(
     options: SubscribeOptions,
   ): AsyncGenerator<EventBatch, void, void> {
-    const { signal, streams = [''] } = options;
+    const { signal } = options;
     let { from } = options;
     let failures = 0;
     const leave = shared.enter();
     try {
       while (!signal.aborted) {
-        let feed: Feed | null = null;
         try {
-          feed = await open({ ...options, from });
-          let own = true;
-          for (let batch = await feed.next(); batch !== null; batch = await feed.next()) {
+          for await (const batch of batchesFrom({ ...options, from })) {
             failures = 0;
             from = batch.position;
             yield batch;
-            const joined =
-              own && batch.caughtUp ? shared.join(from, { ...options, streams }) : null;
-            if (joined === null) continue;
-            feed.close();
-            feed = joined;
-            own = false;
           }
         } catch (error) {
           if (signal.aborted) return;
           if (!isTransient(error)) giveUp(error, 'follow $all');
-        } finally {
-          feed?.close();
         }
         const pause = Math.min(RECONNECT_AFTER_MS.first * 2 ** failures, RECONNECT_AFTER_MS.most);
         failures += 1;
