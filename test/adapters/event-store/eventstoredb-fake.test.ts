@@ -558,7 +558,7 @@ describe('an EventStoreDB whose leader changes', () => {
 
   it('trusts a read that its own appends have overtaken', async () => {
     const server = await startFakeEventStoreDb();
-    const store = openStore(server, server.url, { attempt: 200, total: 2_000 });
+    const store = openStore(server, server.url, { attempt: 2_000, total: 5_000 });
     let { revision } = await store.append('stream-1', 'no_stream', events(1));
     server.duringReads(async () => {
       ({ revision } = await store.append('stream-1', revision, events(1)));
