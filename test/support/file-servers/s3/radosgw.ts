@@ -1,22 +1,14 @@
 import { execFile } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
-import {
-  globSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { globSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
 import { freePort } from '../../network/free-port.ts';
 import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
-import { startProcess } from '../../programs/server-process.ts';
 import { sharedServer } from '../../run/shared-servers.ts';
+import { cephTools, createCluster, createOsd } from './ceph-cluster.ts';
 
 /** The gateway as its users see it. */
 export interface Ceph {
@@ -96,112 +88,42 @@ export async function startRadosgw(): Promise<Radosgw> {
   }
 }
 
+/** Returns null if a server has ended before the gateway answered. */
 async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw | null> {
-  const monitor = `[v2:127.0.0.1:${await freePort()}]`;
   const port = await freePort();
-  const fsid = randomUUID();
-  const config = join(home, 'ceph.conf');
-  const keyring = join(home, 'keyring');
-  writeFileSync(config, configuration(home, fsid, monitor, port, programs));
-  for (const folder of ['mon', 'osd']) mkdirSync(join(home, folder));
-
-  const run = (program: string, ...args: string[]) =>
-    promisify(execFile)(programs.path(`/usr/bin/${program}`), args, {
-      cwd: home,
-      env: programs.env,
-    });
-  const daemon = (program: string, ...args: string[]) =>
-    startProcess([programs.path(`/usr/bin/${program}`), '-c', config, '-f', ...args], {
-      env: programs.env,
-    });
-
-  await run(
-    'ceph-authtool',
-    keyring,
-    '--create-keyring',
-    '--gen-key',
-    '-n',
-    'mon.',
-    '--cap',
-    'mon',
-    'allow *',
-  );
-  await run(
-    'ceph-authtool',
-    keyring,
-    '--gen-key',
-    '-n',
-    'osd.0',
-    '--cap',
-    'mon',
-    'allow profile osd',
-    '--cap',
-    'osd',
-    'allow *',
-  );
-  await run(
-    'ceph-authtool',
-    keyring,
-    '--gen-key',
-    '-n',
-    'client.rgw',
-    '--cap',
-    'mon',
-    'allow rw',
-    '--cap',
-    'osd',
-    'allow rwx',
-  );
-  await run('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', monitor, 'monmap');
-  // The map lists the one OSD from the start, which saves many commands to the monitor.
-  await run('osdmaptool', 'osdmap', '--createsimple', '1');
-  await run(
-    'ceph-mon',
-    '-c',
-    config,
-    '--mkfs',
-    '-i',
-    'a',
-    '--monmap',
-    'monmap',
-    '--osdmap',
-    'osdmap',
-    '--keyring',
-    keyring,
-  );
-
-  const mon = daemon('ceph-mon', '-i', 'a');
-  const servers = [mon];
+  const tools = cephTools(home, programs);
+  await createCluster(tools, programs, port);
+  const servers = [tools.daemon('ceph-mon', '-i', 'a')];
+  const killAll = () => Promise.all(servers.map((server) => server.kill()));
   const stop = async () => {
-    await Promise.all(servers.map((server) => server.kill()));
+    await killAll();
     rmSync(home, { recursive: true, force: true });
   };
+  const startGateway = () => {
+    const started = tools.daemon('radosgw', '-n', 'client.rgw');
+    servers.push(started);
+    return started;
+  };
   try {
-    await run('ceph-osd', '-c', config, '-i', '0', '--mkfs', '--osd-uuid', randomUUID());
-    servers.push(daemon('ceph-osd', '-i', '0'));
-    let gateway = daemon('radosgw', '-n', 'client.rgw');
-    servers.push(gateway);
-    const credentials = {
+    await createOsd(tools);
+    servers.push(tools.daemon('ceph-osd', '-i', '0'));
+    let gateway = startGateway();
+    const facts = {
+      endpointUrl: `http://127.0.0.1:${port}`,
       accessKeyId: 'waybill',
       secretAccessKey: randomBytes(20).toString('hex'),
+      home,
     };
-    const keys = [
-      `--access-key=${credentials.accessKeyId}`,
-      `--secret-key=${credentials.secretAccessKey}`,
-    ];
-    const user = ['user', 'create', '--uid=waybill', '--display-name=waybill', ...keys];
-    const endpointUrl = `http://127.0.0.1:${port}`;
     const answers = () =>
-      fetch(endpointUrl).then(
+      fetch(facts.endpointUrl).then(
         (response) => response.ok,
         () => false,
       );
-    const [ready] = await Promise.all([gateway.ready(answers), admin(home, programs, ...user)]);
+    const [ready] = await Promise.all([gateway.ready(answers), createUser(facts, programs)]);
     if (!ready || servers.some((server) => server.ended)) {
-      await Promise.all(servers.map((server) => server.kill()));
+      await killAll();
       return null;
     }
-    const facts = { endpointUrl, ...credentials, home };
     const users = usersOf(facts, programs);
     return {
       ...users,
@@ -209,8 +131,7 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
       gatewayDown: () => gateway.kill(),
       async restartGateway() {
         await gateway.kill();
-        gateway = daemon('radosgw', '-n', 'client.rgw');
-        servers.push(gateway);
+        gateway = startGateway();
         if (!(await gateway.ready(answers)))
           throw new Error(`port ${port} was taken while the gateway was down`);
       },
@@ -223,6 +144,13 @@ async function startIn(home: string, programs: DebianPrograms): Promise<Radosgw 
     await stop();
     throw error;
   }
+}
+
+function createUser(facts: CephFacts, programs: DebianPrograms) {
+  const { home, accessKeyId, secretAccessKey } = facts;
+  const keys = [`--access-key=${accessKeyId}`, `--secret-key=${secretAccessKey}`];
+  const user = ['--uid=waybill', '--display-name=waybill'];
+  return admin(home, programs, 'user', 'create', ...user, ...keys);
 }
 
 function admin(home: string, programs: DebianPrograms, ...args: string[]) {
@@ -263,64 +191,4 @@ function usersOf(facts: CephFacts, programs: DebianPrograms): Ceph {
       s3.destroy();
     },
   };
-}
-
-function configuration(
-  home: string,
-  fsid: string,
-  monitor: string,
-  port: number,
-  { root }: DebianPrograms,
-): string {
-  const [libraries] = globSync('usr/lib/*/rados-classes', { cwd: root }).map((folder) =>
-    join(root, folder, '..'),
-  );
-  return `
-[global]
-fsid = ${fsid}
-mon_host = ${monitor}
-public_addr = 127.0.0.1
-cluster_addr = 127.0.0.1
-auth_allow_insecure_global_id_reclaim = false
-keyring = ${join(home, 'keyring')}
-run_dir = ${home}
-log_file = ${home}/$name.log
-admin_socket =
-pid_file =
-plugin_dir = ${libraries}/ceph
-erasure_code_dir = ${libraries}/ceph/erasure-code
-osd_pool_default_size = 1
-osd_pool_default_min_size = 1
-mon_allow_pool_size_one = true
-osd_pool_default_pg_num = 8
-osd_pool_default_pgp_num = 8
-osd_pool_default_pg_autoscale_mode = off
-osd_crush_chooseleaf_type = 0
-mon_max_pg_per_osd = 2000
-mon_data_avail_crit = 1
-mon_data_avail_warn = 1
-paxos_propose_interval = 0.05
-paxos_min_wait = 0.01
-mon_tick_interval = 1
-[mon]
-mon_data = ${join(home, 'mon')}
-[osd]
-osd_data = ${join(home, 'osd')}
-osd_crush_update_on_start = false
-osd_objectstore = memstore
-memstore_device_bytes = 8589934592
-memstore_page_set = false
-osd_max_write_size = 256
-osd_class_dir = ${libraries}/rados-classes
-osd_class_load_list = *
-osd_class_default_list = *
-[client]
-rgw_frontends = beast endpoint=127.0.0.1:${port} tcp_nodelay=1
-rgw_thread_pool_size = 64
-rgw_gc_obj_min_wait = 10
-rgw_gc_processor_period = 10
-rgw_gc_processor_max_time = 10
-# Does not cache the sums that quotas are compared with.
-rgw_bucket_quota_ttl = 0
-`;
 }
