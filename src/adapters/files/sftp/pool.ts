@@ -142,7 +142,7 @@ export function createPool(
 
   async function acquire(weight: number, signal: AbortSignal): Promise<Lease> {
     const untilNextTry = createBusyWait(performance.now() + timeouts.queueMs, timeouts.busyMs);
-    for (let alone = false; ; ) {
+    for (let hasWaited = false; ; ) {
       if (closed) throw new FileError('connection_failed', 'connect', 'The endpoint is closed');
       const slot = choose(weight);
       slot.load += weight;
@@ -154,19 +154,28 @@ export function createPool(
       } catch (error) {
         giveBack(slot, weight);
         if (signal.aborted || !isRefused(error)) throw error;
-        const busy = isBusy(error);
-        if (slots.size > 0 || busy) enoughUntil = performance.now() + ENOUGH_MS;
-        if (slots.size > 0) continue;
-        // Other processes may have all that the server accepts. Callers try again together.
-        if (busy) {
-          if (await untilNextTry(signal)) continue;
-          throw error;
+        const next = nextTry(isBusy(error), hasWaited);
+        if (next === null) throw error;
+        if (next === 'at once') continue;
+        if (next === 'when room' && !(await untilNextTry(signal))) throw error;
+        if (next === 'when forgotten') {
+          hasWaited = true;
+          await untilForgotten(signal);
         }
-        if (alone || performance.now() > enoughUntil) throw error;
-        alone = true;
-        await untilForgotten(signal);
       }
     }
+  }
+
+  /** Returns when to try again after the server has refused a connection. Null for never. */
+  function nextTry(
+    busy: boolean,
+    hasWaited: boolean,
+  ): 'at once' | 'when room' | 'when forgotten' | null {
+    if (slots.size > 0 || busy) enoughUntil = performance.now() + ENOUGH_MS;
+    if (slots.size > 0) return 'at once';
+    // Other processes may have all that the server accepts. Callers try again together.
+    if (busy) return 'when room';
+    return hasWaited || performance.now() > enoughUntil ? null : 'when forgotten';
   }
 
   return {
