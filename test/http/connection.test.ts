@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Server, startApi, type TestApi } from '../support/http/api.ts';
@@ -192,6 +193,31 @@ describeWithPostgres('a connection', () => {
     }
     await expect.poll(() => answer).toContain(`"${code}"`);
     socket.destroy();
+    expect(errors).toEqual([]);
+  });
+
+  test.each([
+    ['plain', () => api.port],
+    ['encrypted', () => encrypted.port],
+  ])('answers before the rest of a body that is too large (%s)', async (kind, port) => {
+    const connection = { port: port(), host: '127.0.0.1', ca: certificates.caPem };
+    const socket = kind === 'plain' ? connect(connection) : connectTls(connection);
+    const errors: Error[] = [];
+    socket.on('error', (error) => errors.push(error));
+    let answer = '';
+    socket.on('data', (data) => {
+      answer += data;
+    });
+    const ended = once(socket, 'end');
+    const text = post('', LARGE);
+    const sent = text.length - LARGE.length / 2;
+    socket.write(text.slice(0, sent));
+    await expect
+      .poll(() => answer, { timeout: 20_000 })
+      .toMatch(/^HTTP\/1.1 413 .*"payload_too_l/s);
+    // The rest may be under way already.
+    socket.write(text.slice(sent));
+    await ended;
     expect(errors).toEqual([]);
   });
 

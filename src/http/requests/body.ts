@@ -1,4 +1,5 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { whyNotJson } from '../../contract/validation-messages.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -8,14 +9,30 @@ import { parseStrictly } from './strict-json.ts';
 /** Bytes of an unread body that are still read. After these, the connection is closed. */
 const DISCARDED = 8 << 20;
 
+/** How long the rest of an unread body may take to arrive, after the answer. */
+const DISCARDED_MS = 30_000;
+
 /**
- * Delays the answers 413 and 415 until the rest of the body is read. Fastify alone stops reading
- * and closes the connection. Most clients then report a broken pipe in place of the answer.
+ * Reads the rest of the body after the answers 413 and 415. Fastify alone closes the connection with
+ * these answers. A client that still sends then reports a broken pipe in place of the answer.
  */
 export function discardUnreadBodies(app: FastifyInstance): void {
-  app.addHook('onSend', async ({ raw }, { statusCode }) => {
-    if ((statusCode === 413 || statusCode === 415) && !isHeldBack(raw)) await discardBody(raw);
+  app.addHook('onSend', async ({ raw }, { statusCode, raw: response }) => {
+    if ((statusCode === 413 || statusCode === 415) && !isHeldBack(raw) && !raw.complete)
+      endAfterBody(response);
   });
+}
+
+/** Makes the `end` of an answer send all of it, and close the connection after the body. */
+function endAfterBody(response: ServerResponse): void {
+  const end = response.end.bind(response);
+  function endLater(payload: string | Buffer): ServerResponse {
+    response.write(payload);
+    const late = sleep(DISCARDED_MS, undefined, { ref: false });
+    void Promise.race([discardBody(response.req), late]).then(() => end());
+    return response;
+  }
+  Object.assign(response, { end: endLater });
 }
 
 /** Reads the rest of a body. Returns before its end if it is very long, or does not arrive. */
