@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
+import { newId } from '../../../domain/ids.ts';
 import { assertCommitted } from '../http/destination-file.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { isForbidden, serverAnswer } from './errors.ts';
@@ -9,8 +10,8 @@ import { attributesOf, type Store } from './store.ts';
 export interface BlocksState {
   transfer_id: string;
   block_size: number;
-  /** The claims that wrote the blocks, from the first block on, each with its number of blocks. */
-  written_by: [claimId: string, blocks: number][];
+  /** The openings that wrote the blocks, from the first one on, each with its number of blocks. */
+  written_by: [opening: string, blocks: number][];
   /** True if the checksum of each of these blocks was compared. */
   compared: boolean;
 }
@@ -19,7 +20,6 @@ export interface BlocksOptions
   extends Pick<OpenDestination, 'modifiedAt' | 'headers' | 'acknowledged' | 'pace'> {
   name: string;
   transferId: string;
-  claimId: string;
   size: number;
   blockSize: number;
   /** The checksum that verifies the blocks: MD5 of a block in memory, CRC-64 of a streamed one. */
@@ -44,9 +44,10 @@ export interface Blocks {
 }
 
 /**
- * Opens the blocks of a claim: first those of its predecessors that the service still lists as they
- * were sent, then its own. A resume point of another transfer is ignored, because its blocks are
- * not ours to commit.
+ * Opens the blocks of a blob: first those of earlier openings that the service still lists as they
+ * were sent, then its own. These have an id that no other opening uses. A late request of an earlier
+ * one, even of the same claim, then replaces no block. A resume point of another transfer is
+ * ignored, because its blocks are not ours to commit.
  */
 export async function openBlocks(
   store: Store,
@@ -61,8 +62,8 @@ export async function openBlocks(
 }
 
 /**
- * Returns the claims that wrote the first blocks, up to one that the service does not list with its
- * size.
+ * Returns the openings that wrote the first blocks, up to one that the service does not list with
+ * its size.
  */
 async function stillStaged(
   store: Store,
@@ -70,13 +71,13 @@ async function stillStaged(
   state: BlocksState,
 ): Promise<string[]> {
   const listed = await sizesOfStaged(store, options);
-  const claims = state.written_by.flatMap(([claimId, blocks]) =>
-    Array<string>(blocks).fill(claimId),
+  const openings = state.written_by.flatMap(([opening, blocks]) =>
+    Array<string>(blocks).fill(opening),
   );
-  const gap = claims.findIndex(
-    (claimId, number) => listed.get(blockId(claimId, number)) !== bytesOfBlock(number, options),
+  const gap = openings.findIndex(
+    (opening, number) => listed.get(blockId(opening, number)) !== bytesOfBlock(number, options),
   );
-  return gap < 0 ? claims : claims.slice(0, gap);
+  return gap < 0 ? openings : openings.slice(0, gap);
 }
 
 async function sizesOfStaged(
@@ -101,21 +102,23 @@ function stagedBlocks(
   taken: string[],
   comparedBefore: boolean,
 ): Blocks {
-  const { name, transferId, claimId, size, blockSize, checksum, signal } = options;
+  const { name, transferId, size, blockSize, checksum, signal } = options;
   const count = Math.ceil(size / blockSize);
-  /** The claim that wrote each block, by block number. */
+  // As long as the ids of claims, which older versions used: see `blockId`.
+  const own = newId('clm');
+  /** The opening that wrote each block, by block number. */
   const writers = new Map(taken.entries());
   let compared = comparedBefore;
 
-  /** Returns the claims of the first blocks, at most `wanted`, up to the first gap. */
+  /** Returns the openings of the first blocks, at most `wanted`, up to the first gap. */
   function first(wanted: number): string[] {
     const found: string[] = [];
     for (
-      let claim = writers.get(0);
-      claim !== undefined && found.length < wanted;
-      claim = writers.get(found.length)
+      let opening = writers.get(0);
+      opening !== undefined && found.length < wanted;
+      opening = writers.get(found.length)
     )
-      found.push(claim);
+      found.push(opening);
     return found;
   }
 
@@ -136,7 +139,7 @@ function stagedBlocks(
   return {
     resumedFrom: Math.min(size, taken.length * blockSize),
     async stage(number, content) {
-      const id = blockId(claimId, number);
+      const id = blockId(own, number);
       const bytes = bytesOfBlock(number, options);
       const counted = <Answer>(upload: (abortSignal: AbortSignal) => Promise<Answer>) =>
         store.counted(options, bytes, signal, upload);
@@ -159,7 +162,7 @@ function stagedBlocks(
           );
         }
       }
-      writers.set(number, claimId);
+      writers.set(number, own);
     },
     resumePoint(bytes) {
       const kept = first(bytes >= size ? count : Math.floor(bytes / blockSize));
@@ -175,8 +178,8 @@ function stagedBlocks(
       };
     },
     async commit(overwrite) {
-      const claims = first(count);
-      if (claims.length !== count) {
+      const openings = first(count);
+      if (openings.length !== count) {
         throw new FileError(
           'size_mismatch',
           'commit',
@@ -185,7 +188,7 @@ function stagedBlocks(
       }
       const blob = overwrite ? store.blob(name) : store.blobOnce(name);
       const conditions = overwrite ? {} : { ifNoneMatch: '*' };
-      const { etag: version } = await blob.commitBlockList(claims.map(blockId), {
+      const { etag: version } = await blob.commitBlockList(openings.map(blockId), {
         abortSignal: signal,
         conditions,
         ...attributesOf(options),
@@ -201,8 +204,8 @@ function stagedBlocks(
  * Returns the id of a block. All ids of a blob must have the same length, at most 64 bytes before
  * encoding ("Put Block").
  */
-function blockId(claimId: string, number: number): string {
-  return Buffer.from(`${claimId}.${String(number).padStart(5, '0')}`).toString('base64');
+function blockId(opening: string, number: number): string {
+  return Buffer.from(`${opening}.${String(number).padStart(5, '0')}`).toString('base64');
 }
 
 export function bytesOfBlock(
@@ -212,12 +215,12 @@ export function bytesOfBlock(
   return Math.min(blockSize, size - number * blockSize);
 }
 
-function runs(claims: readonly string[]): [string, number][] {
+function runs(openings: readonly string[]): [string, number][] {
   const found: [string, number][] = [];
-  for (const claimId of claims) {
+  for (const opening of openings) {
     const last = found.at(-1);
-    if (last?.[0] === claimId) last[1]++;
-    else found.push([claimId, 1]);
+    if (last?.[0] === opening) last[1]++;
+    else found.push([opening, 1]);
   }
   return found;
 }

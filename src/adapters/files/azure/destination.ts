@@ -68,8 +68,7 @@ async function openBlockBlob(
   options: OpenDestination,
   signal: AbortSignal,
 ): Promise<UploadedFile> {
-  const { transferId, claimId, size, overwrite, resume, modifiedAt, headers, acknowledged, pace } =
-    options;
+  const { transferId, size, overwrite, resume, modifiedAt, headers, acknowledged, pace } = options;
   const { chunkSize } = limits;
   const blockSize = blockSizeOf(size, limits);
   if (blockSize === null)
@@ -81,7 +80,6 @@ async function openBlockBlob(
     {
       name,
       transferId,
-      claimId,
       size,
       blockSize,
       checksum,
