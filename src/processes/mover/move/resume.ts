@@ -59,7 +59,9 @@ export async function startOverIfChanged(
   const { size, version } = source.identity;
   if (state && state.source.size === size && state.source.version === version) return;
   state?.hasher.close();
-  if (progress.destination) {
+  // A small file has no resume point. A late write of a broken connection must not get into the new
+  // part, which may be the same file.
+  if (state || progress.destination) {
     const { endpoint, path } = move.destination;
     const leftovers = {
       transferId: move.transferId,

@@ -1,11 +1,25 @@
 import { randomBytes } from 'node:crypto';
-import { statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { openFileEndpoint } from '../../../../src/adapters/files/open.ts';
+import { credentialsOf, definitionOf } from '../../../../src/contract/endpoints/definition.ts';
+import { endpointRequest } from '../../../../src/contract/endpoints/requests.ts';
 import { LeaseLost } from '../../../../src/processes/mover/failure.ts';
 import { createInlineHasher, type Hasher } from '../../../../src/processes/mover/hash/hasher.ts';
 import type { ResumeRecord } from '../../../../src/processes/mover/move/move-state.ts';
 import { endpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { startBehindProxy } from '../../../support/file-servers/behind-proxy.ts';
+import { whyNoFtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { endpointOn as sftpEndpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import { startSftpServer, whyNoSftpServer } from '../../../support/file-servers/sftp/server.ts';
@@ -73,4 +87,39 @@ test.skipIf(whyNot)(name, async () => {
   await expect(moveWith({ ...places, record, createHasher })).rejects.toMatchObject({
     failure: { code: 'source_changed', phase: 'read' },
   });
+});
+
+const whyNoFtps = whyNot ?? (await whyNoFtpsServer('proftpd'));
+const late = 'a late write of a broken connection does not get into the file of a changed source';
+const lateName = whyNoFtps ? `${late} (skipped: ${whyNoFtps})` : late;
+
+test.skipIf(whyNoFtps)(lateName, async () => {
+  const from = await startSftpServer();
+  const to = await startBehindProxy('ftps');
+  const source = sftpEndpointOn(from);
+  const parsed = endpointRequest.parse({ ...to.request, name: 'to' });
+  const { credentials } = credentialsOf(parsed);
+  const endpoint = await openFileEndpoint(definitionOf(parsed), credentials);
+  onTestFinished(async () => {
+    for (const each of [source, endpoint]) await each.close();
+    for (const each of [from, to]) await each.stop();
+  });
+  const file = join(from.root, 'file');
+  const [older, newer] = [randomBytes(3 << 20), randomBytes(3 << 20)];
+  writeFileSync(file, older);
+  const broken = to.proxy.cutWhen(() => to.proxy.forwarded.up > 1 << 20, 'up');
+  const moved = moveWith({
+    source: { endpoint: source, path: file },
+    destination: { endpoint, path: join(to.root as string, 'file') },
+  });
+  await broken;
+  // The server's session of the broken connection may have the part open, too.
+  const [part] = readdirSync(to.root as string);
+  const session = openSync(join(to.root as string, part as string), 'r+');
+  writeFileSync(file, newer);
+  utimesSync(file, 1_000, 1_000);
+  await moved;
+  writeSync(session, older.subarray(0, 1_000));
+  closeSync(session);
+  expect(readFileSync(join(to.root as string, 'file')).equals(newer)).toBe(true);
 });
