@@ -152,12 +152,17 @@ export interface CheckpointMove {
   to: bigint;
   /** The last event up to `to`. Null leaves the one before. */
   last: StoredEvent | null;
+  /**
+   * True if the log is in the same Postgres, and has all of these events. A failover may have lost
+   * them since they were read.
+   */
+  isInLog?: boolean;
 }
 
 /**
  * Moves a checkpoint, in the transaction that writes the consumer's rows, and notifies waiters of a
  * read model. Throws CheckpointMoved if the checkpoint is no longer at `from`, if it was created
- * again, or if a newer version made the tables.
+ * again, if a newer version made the tables, or if the log has lost the events.
  */
 export async function moveCheckpoint(tx: Queryable, move: CheckpointMove): Promise<void> {
   await moveCheckpointWith(tx, move, () => tx``);
@@ -173,7 +178,7 @@ export type Writes = (sql: Queryable) => Fragment;
 /** Moves a checkpoint and writes rows in one statement. Throws as `moveCheckpoint`. */
 export async function moveCheckpointWith(
   sql: Queryable,
-  { table, name, version, generation, from, to, last }: CheckpointMove,
+  { table, name, version, generation, from, to, last, isInLog = false }: CheckpointMove,
   writes: Writes,
 ): Promise<void> {
   const notified =
@@ -189,12 +194,25 @@ export async function moveCheckpointWith(
         event_revision = coalesce(${last?.revision ?? null}::integer, event_revision)
       where name = ${name} and position = ${from} and version <= ${version}
         ${generation === undefined ? sql`` : sql`and generation = ${generation}`}
+        ${isInLog ? hasEvents(sql, to, last) : sql``}
       returning ${notified}
     )
     ${writes(sql)}
     select from moved`;
   if (moved.count === 0)
-    throw new CheckpointMoved(`${name} is no longer at position ${from}, or has new tables`);
+    throw new CheckpointMoved(
+      `${name} is no longer at position ${from}, or has new tables, or the log has lost events`,
+    );
+}
+
+/** Events are lost from the end of the log, so the last one shows that the others are there. */
+function hasEvents(sql: Queryable, to: bigint, last: StoredEvent | null): Fragment {
+  return last === null
+    ? sql`and exists (select from log.head where head.position >= ${to})`
+    : sql`
+        and exists (select from log.head where head.position >= ${to})
+        and exists (
+          select from log.events e where e.position = ${last.position} and e.id = ${last.id})`;
 }
 
 /**

@@ -18,8 +18,8 @@
  * What can go wrong:
  * - The lock is lost. The consumer reports `failed` at once, stops, and stands by. If another
  *   process moves the checkpoint first, the open transaction fails on it.
- * - A rebuild or another process moves the checkpoint (CheckpointMoved). The consumer loads it
- *   again and continues. This is no failure.
+ * - A rebuild or another process moves the checkpoint, or a failover of Postgres loses the newest
+ *   events (CheckpointMoved). The consumer loads it again and continues. This is no failure.
  * - A store does not answer, or an event cannot be folded. The consumer logs the error, releases
  *   the lock and retries after 5 s. It never skips an event.
  * - A newer version of Waybill rebuilds the tables (NewerTables). The consumer ends.
@@ -246,7 +246,8 @@ async function consume(
       // An EventStoreDB may repeat events once its connection is back.
       const stored = arrived.filter(({ position }) => position > reached);
       const events = asStored ? stored : stored.map(upcast);
-      const step = { generation, from: reached, to };
+      const isInLog = deps.store.engine === 'postgres';
+      const step = { generation, from: reached, to, isInLog };
       const prepared = await prepareBatch(deps.sql, consumer, events, removed, step);
       ahead = prepared.ahead ?? false;
       gather = prepared.gatherMs ?? gatherMs;

@@ -14,14 +14,14 @@ const UNIQUE_VIOLATION = '23505';
 /**
  * Prepares a batch. `save` then saves it and moves the checkpoint, in one statement or one
  * transaction. It throws CheckpointMoved if the checkpoint is no longer at `from`, or of another
- * generation.
+ * generation, or if the log has lost the events.
  */
 export async function prepareBatch(
   sql: Sql,
   consumer: Consumer,
   events: StoredEvent[],
   removed: RemovedLeaves,
-  step: Pick<CheckpointMove, 'generation' | 'from' | 'to'>,
+  step: Pick<CheckpointMove, 'generation' | 'from' | 'to' | 'isInLog'>,
 ): Promise<PreparedBatch & { save(): Promise<void> }> {
   const { name, table, version } = consumer;
   const move = { table, name, version, ...step, last: events.at(-1) ?? null };

@@ -16,8 +16,10 @@ import { hashOfLeaf } from '../../src/domain/proof/leaf.ts';
 import { createHealth } from '../../src/health.ts';
 import {
   CHECKPOINT_CHANNEL,
+  CheckpointMoved,
   listCheckpoints,
   loadCheckpoint,
+  moveCheckpoint,
   restartCheckpoint,
   verifyCheckpoint,
   WrongLog,
@@ -33,6 +35,7 @@ import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { catchUpIfIdle, runConsumer } from '../../src/projections/run-consumer.ts';
 import { createLog } from '../support/domain/histories.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
+import { loseEventsAfter } from '../support/postgres/lose-events.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -186,6 +189,46 @@ describeWithPostgres('a consumer of the log', () => {
       await restartCheckpoint(tx, again, LOG_ID);
     });
     await expect.poll(() => seen('again')).toBe(2n);
+  });
+
+  it('saves no events that a failover lost after it got them, and gets those that follow', async () => {
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const started: string[] = [];
+    const runs: PreparingConsumer = {
+      ...consumer('failover'),
+      async prepare(_, events) {
+        const [{ stream }] = events as [StoredEvent];
+        await gates[started.push(stream) - 1]?.promise;
+        return {
+          apply: async (tx) => {
+            await tx`insert into public.seen values ('failover', ${stream}, 0)`;
+          },
+        };
+      },
+    };
+    const kept = await append('failover-kept');
+    start(openProcess(), runs);
+    await until(() => started.length === 1);
+    gates[0]?.resolve();
+    await until(async () => (await seen('failover')) === 1n);
+    await append('failover-lost');
+    await until(() => started.length === 2);
+    await loseEventsAfter(database.sql, kept);
+    await append('failover-other');
+    gates[1]?.resolve();
+    await until(async () => (await seen('failover')) >= 2n);
+    const rows = await database.sql<{ stream: string }[]>`
+      select stream from public.seen where consumer = 'failover' order by stream`;
+    expect(rows.map(({ stream }) => stream)).toEqual(['failover-kept', 'failover-other']);
+  });
+
+  it('saves no position that a failover has taken from the log', async () => {
+    const to = (await append('position-1')) + 1n;
+    await catchUpIfIdle(openProcess(), consumer('position'));
+    const move = { table: 'work.checkpoints', name: 'position', version: 1 } as const;
+    await expect(
+      moveCheckpoint(database.sql, { ...move, from: to - 1n, to, last: null, isInLog: true }),
+    ).rejects.toThrow(CheckpointMoved);
   });
 
   it('runs in one process at a time, and moves to another after a cut', async () => {

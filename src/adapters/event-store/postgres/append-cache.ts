@@ -24,6 +24,8 @@ export interface AppendCache {
    * kind and any position.
    */
   announce(kinds: string[] | null, position: bigint | null): void;
+  /** Reports that the connection was lost: a failover may have lost the events in the cache. */
+  reconnected(): void;
   /** Returns the first events that were added and not taken yet, at most `limit`. */
   take(limit: number): EventBatch;
   /**
@@ -49,6 +51,7 @@ export function createAppendCache({ streams, names, from, room }: AppendCacheOpt
   let position = from;
   let events: StoredEvent[] = [];
   let announced = UNKNOWN;
+  let isDoubtful = false;
 
   function announceTo(to: bigint): void {
     if (to <= position) return;
@@ -75,6 +78,11 @@ export function createAppendCache({ streams, names, from, room }: AppendCacheOpt
         names.some((name) => kinds.some((kind) => name.startsWith(kind) || kind.startsWith(name)));
       if (known) announceTo(to ?? UNKNOWN);
     },
+    reconnected() {
+      isDoubtful = true;
+      announced = UNKNOWN;
+      wakeUp.wake();
+    },
     take(limit) {
       const taken = events.splice(0, limit);
       const last = taken.at(-1);
@@ -85,6 +93,11 @@ export function createAppendCache({ streams, names, from, room }: AppendCacheOpt
     async read(from, read) {
       // An event that is announced from now on may come after those that are read.
       announced = 0n;
+      if (isDoubtful) {
+        isDoubtful = false;
+        position = from;
+        events = [];
+      }
       try {
         const batch = await read(from);
         // The events added meanwhile follow, unless others lie between.

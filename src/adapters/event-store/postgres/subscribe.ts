@@ -103,7 +103,9 @@ export function createSubscriptions(
         const position = BigInt(kinds.pop() as string);
         announce(kinds, position);
       },
-      () => announce(null, null),
+      () => {
+        for (const cache of caches) cache.reconnected();
+      },
     );
   }
 

@@ -48,6 +48,17 @@ describe('the append cache of the log', () => {
     expect(cache.behind()).toBe(false);
   });
 
+  it('forgets what it holds after a lost connection, and notices what took the place', async () => {
+    const cache = await caughtUpAt(4n);
+    cache.add(5n, 5n, [at(5n)]);
+    cache.reconnected();
+    expect(cache.behind()).toBe(true);
+    await cache.read(4n, async () => ({ events: [], position: 4n, caughtUp: true }));
+    expect(positions(cache.take(10))).toEqual([]);
+    cache.announce(['p_transfer'], 5n);
+    expect(cache.behind()).toBe(true);
+  });
+
   it('skips events of other streams', async () => {
     const cache = await caughtUpAt(4n);
     cache.add(5n, 5n, [at(5n, 'key-1')]);
