@@ -84,6 +84,7 @@ await describeConsole('flows in the console', () => {
     await runs.getByRole('link').click();
     await page.getByText('1 of 1 file ended').waitFor();
     await page.getByText('Move the source to taken/').waitFor();
+    await page.getByRole('main').getByRole('link', { name: 'orders', exact: true }).waitFor();
     // Without a load of the page, which would ask for the names of flows again.
     const navigation = page.getByRole('navigation', { name: 'Console' });
     await navigation.getByRole('link', { name: 'Batches', exact: true }).click();

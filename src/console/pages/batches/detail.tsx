@@ -8,7 +8,7 @@ import { Page } from '../../components/layout/page.tsx';
 import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
-import { Path } from '../../components/values/names.tsx';
+import { Name, Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
 import { afterInWords } from '../transfers/after-fields.tsx';
@@ -18,7 +18,7 @@ import { StateTiles } from '../transfers/state-tiles.tsx';
 import { Wait } from '../transfers/wait.tsx';
 import { BatchActions } from './actions.tsx';
 import { Failures, Rejected } from './failures.tsx';
-import { BatchState, endedOf, progressOf, useBatchName } from './states.tsx';
+import { BatchState, endedOf, progressOf, useBatchName, useFlowName } from './states.tsx';
 
 const OPEN_MS = 1_000;
 const WAITS_MS = 5_000;
@@ -126,6 +126,8 @@ function FilesByState({ batch: { id, counts } }: { batch: Batch }) {
 
 function Details({ batch }: { batch: Batch }) {
   const { folder, retry_of, flow_id, priority, metadata, after, created_at, ended_at } = batch;
+  const nameOfFlow = useFlowName();
+  const flowName = flow_id === null ? undefined : nameOfFlow(flow_id);
   return (
     <section class="card">
       <h2>Details</h2>
@@ -151,7 +153,7 @@ function Details({ batch }: { batch: Batch }) {
           ) : undefined,
           Flow: flow_id ? (
             <a href={`/console/flows/${flow_id}`}>
-              <code>{flow_id}</code>
+              {flowName === undefined ? <code>{flow_id}</code> : <Name of={flowName} />}
             </a>
           ) : undefined,
           Priority: priority,

@@ -17,14 +17,19 @@ export function BatchState({ status }: Pick<Batch, 'status'>) {
   return <Status tone={tone}>{label}</Status>;
 }
 
+/** Returns the name of a flow by its id; undefined if it was removed, and until it is loaded. */
+export function useFlowName(): (id: string) => string | undefined {
+  const flows = useOverview().flows?.data?.data;
+  return (id) => flows?.find((flow) => flow.id === id)?.name;
+}
+
 /** Returns what names a batch for people: its folder, or where its items come from. */
 export function useBatchName(): (batch: Batch) => string {
-  const flows = useOverview().flows?.data?.data;
+  const flowName = useFlowName();
   return ({ folder, retry_of, flow_id, counts }) => {
     if (folder) return folder.source_uri;
     const items = many(counts.items, 'file');
-    if (flow_id !== null)
-      return `Run of ${isolated(flows?.find(({ id }) => id === flow_id)?.name ?? 'a flow')}, ${items}`;
+    if (flow_id !== null) return `Run of ${isolated(flowName(flow_id) ?? 'a flow')}, ${items}`;
     return `${retry_of === null ? 'Batch' : 'Retry'} of ${items}`;
   };
 }
