@@ -38,7 +38,7 @@ const COLUMNS = {
   progress: {
     heading: 'Progress',
     cell: ({ status, progress_pct, file_name, waiting_for, error }) => {
-      if (waiting_for) return <Wait for={waiting_for} after={error} brief />;
+      if (waiting_for) return <Wait for={waiting_for} inRowAfter={error} />;
       if (status === 'failed' && error) return <Reason of={error} />;
       return status === 'in_progress' ? (
         <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} />

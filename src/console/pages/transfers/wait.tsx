@@ -4,20 +4,20 @@ import { Reason } from './reason.tsx';
 
 interface WaitProps {
   for: WaitingFor;
-  /** With which error the last attempt failed. Null if it did not. */
-  after?: TransferListItem['error'];
-  brief?: boolean;
+  /**
+   * Of a row of a list, which is brief: the error of the last attempt, which it says before the next
+   * one. Null if none failed.
+   */
+  inRowAfter?: TransferListItem['error'];
 }
 
-/**
- * Says why a transfer does not move, and until when if that is known. A list has it in brief, with
- * the error that the next attempt follows.
- */
-export function Wait({ for: { reason, message, until }, after = null, brief = false }: WaitProps) {
-  if (reason === 'retry_at' && after !== null)
+/** Says why a transfer does not move, and until when if that is known. */
+export function Wait({ for: { reason, message, until }, inRowAfter }: WaitProps) {
+  const brief = inRowAfter !== undefined;
+  if (reason === 'retry_at' && inRowAfter)
     return (
       <span>
-        <Reason of={after} />{' '}
+        <Reason of={inRowAfter} />{' '}
         <span class="wait">
           Next attempt <Time at={until} brief={brief} />
         </span>
