@@ -9,6 +9,7 @@ import {
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
+import { appendTransfer } from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 120_000 });
@@ -67,6 +68,28 @@ await describeConsole('unsent input in the console', () => {
     await page.getByRole('link', { name: 'Cancel' }).click();
     await eventually(() => heading(page).innerText()).toBe('Endpoints');
     expect(await question(page).count()).toBe(0);
+  });
+
+  test('stays in a form that another address of the page would fill anew', async () => {
+    const { transferId } = await appendTransfer(console.installation.store, ['cancelled']);
+    const row = () =>
+      console.installation.sql`select from read.transfers where transfer_id = ${transferId}`;
+    await eventually(async () => (await row()).count).toBe(1);
+    const page = await console.visitSignedIn('/console/transfers/new');
+    const uri = page.getByRole('group', { name: 'Source' }).getByLabel(/^(Path|URI)$/);
+    await uri.waitFor();
+    await page.evaluate(`
+      const link = document.createElement('a');
+      link.href = '/console/transfers/new?like=${transferId}';
+      document.querySelector('main').append(link);
+      link.click();`);
+    await eventually(() => uri.inputValue()).toBe('sftp://from/a.csv');
+    await uri.focus();
+    await page.keyboard.type('.old');
+    await back(page);
+    await answer(page, 'Stay');
+    expect(await uri.inputValue()).toContain('.old');
+    expect(page.url()).toContain('like=');
   });
 
   test('is not what is typed to find a file on a server', async () => {

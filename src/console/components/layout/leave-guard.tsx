@@ -28,8 +28,11 @@ export function useLeaveGuard(): [question: ComponentChildren, mayLeave: () => P
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
-    /** A page stays what it is when only the query of its address changes. */
-    const loses = (href: string) => unsent.size > 0 && new URL(href).pathname !== location.pathname;
+    /** The query counts too: it can name the transfer whose values fill a form. */
+    const loses = (href: string) => {
+      const { pathname, search } = new URL(href);
+      return unsent.size > 0 && pathname + search !== location.pathname + location.search;
+    };
     const leaveFor = async (go: () => unknown) => (await mayLeave()) && go();
     const onClick = (event: MouseEvent) => {
       const link = linkOf(event);
