@@ -145,6 +145,16 @@ await describeConsole('the audit log in the console', () => {
     }
   });
 
+  test('shows the examples in empty fields in the colour of other quiet text', async () => {
+    const page = await console.visitSignedIn(AUDIT);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    const colours = `[
+      getComputedStyle(document.querySelector('[placeholder]'), '::placeholder').color,
+      getComputedStyle(document.querySelector('.subtitle')).color]`;
+    const [example, quiet] = (await page.evaluate(colours)) as string[];
+    expect(example).toBe(quiet);
+  });
+
   test('is accessible, and fits the screen, at each width and in each theme', LONG, async () => {
     const page = await console.visitSignedIn(AUDIT);
     await rowOf(page, 'API key revoked').waitFor();
