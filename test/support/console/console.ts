@@ -95,13 +95,15 @@ export async function expectAccessibleInBothThemes(page: Page): Promise<void> {
 
 /**
  * Fails if the current page is not accessible, or does not fit the screen, at two widths, and at
- * one of them in both themes. It must also fit a phone with letters of twice the size. Only styles
- * tell these apart, so the page needs no reload.
+ * one of them in both themes. It must also fit a phone and a laptop with letters of twice the size.
+ * Only styles tell these apart, so the page needs no reload.
  */
 export async function expectGoodLooks(page: Page): Promise<void> {
-  await page.setViewportSize({ width: 390, height: 800 });
   await page.evaluate("document.documentElement.style.fontSize = '200%'");
-  await expectNoSidewaysScroll(page);
+  for (const width of [390, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    await expectNoSidewaysScroll(page);
+  }
   await page.evaluate("document.documentElement.style.fontSize = ''");
   await page.setViewportSize({ width: 320, height: 800 });
   await expectAccessible(page);
