@@ -7,8 +7,7 @@ import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
 import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
-import { transferError } from '../../src/domain/transfers/errors.ts';
-import type { TransferEvent } from '../../src/domain/transfers/transfer.ts';
+import { type AttemptFailure, transferError } from '../../src/domain/transfers/errors.ts';
 import {
   describeConsole,
   eventually,
@@ -115,7 +114,7 @@ await describeConsole('the home page of the console', () => {
     );
   });
 
-  test('counts the transfers of 24 hours by state and by reason of failure', async () => {
+  test('counts the transfers of 24 hours by state, and failures by endpoint and reason', async () => {
     const { installation } = console;
     const { store, sql, commands } = installation;
     endpointId = await configureEndpoint(installation, {
@@ -141,31 +140,45 @@ await describeConsole('the home page of the console', () => {
 
     // A retry of these waits at the paused endpoint.
     const [source_uri, destination_uri] = ['sftp://held/out/a.csv', 'sftp://held/in/a.csv'];
-    const uris = { source: source_uri, source_uri, destination: destination_uri, destination_uri };
+    const uris = {
+      ...held,
+      source: source_uri,
+      source_uri,
+      destination: destination_uri,
+      destination_uri,
+    };
+    const fail = async (failure: AttemptFailure) => {
+      const transferId = newId('txr');
+      const error = transferError(failure, 1, T0);
+      await appendEvents(store, `transfer-${transferId}`, [
+        { type: 'transfer.created', data: transferCreated({ transfer_id: transferId, ...uris }) },
+        TRANSFER_EVENTS.admitted,
+        {
+          type: 'transfer.in_progress',
+          data: {
+            ...TRANSFER_EVENTS.started.data,
+            source_endpoint: null,
+            destination_endpoint: null,
+          },
+        },
+        { type: 'transfer.failed', data: { error, failed_at: T0, ...FIGURES } },
+      ]);
+      return { transferId };
+    };
+    const slow: AttemptFailure = { code: 'timeout', message: 'no answer', phase: 'read' };
     const others = await Promise.all([
       appendTransfer(store, ['admitted', 'started', 'completed']),
       appendTransfer(store, ['cancelled']),
-      appendTransfer(store, ['admitted', 'started', 'failed'], uris),
-      appendTransfer(store, ['admitted', 'started', 'failed'], uris),
+      fail(slow),
+      fail(slow),
       appendTransfer(store, ['cancelled'], { created_at: EVENING }),
       appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: BEFORE }),
     ]);
-    const rejected = newId('txr');
-    const error = transferError(
-      { code: 'auth_failed', message: 'Authentication failed', phase: 'source_sign_in' },
-      1,
-      T0,
-    );
-    const failed: TransferEvent = {
-      type: 'transfer.failed',
-      data: { error, failed_at: T0, ...FIGURES },
-    };
-    await appendEvents(store, `transfer-${rejected}`, [
-      { type: 'transfer.created', data: transferCreated({ transfer_id: rejected, ...uris }) },
-      TRANSFER_EVENTS.admitted,
-      TRANSFER_EVENTS.started,
-      failed,
-    ]);
+    const { transferId: rejected } = await fail({
+      code: 'auth_failed',
+      message: 'Authentication failed',
+      phase: 'source_sign_in',
+    });
     await untilShown([moving, rejected, ...others.map(({ transferId }) => transferId)]);
 
     const page = await openHome();
@@ -185,6 +198,23 @@ await describeConsole('the home page of the console', () => {
     expect(await rows.count()).toBe(3);
     expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
     expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
+
+    const failedAt = page.getByRole('table', { name: /Endpoints/ });
+    expect(await failedAt.getByRole('row').count()).toBe(2);
+    expect(await failedAt.getByRole('row').nth(1).innerText()).toMatch(
+      /held[\s\S]*3[\s\S]*10:00:00[\s\S]*2 hours ago/,
+    );
+    await failedAt.getByRole('link', { name: 'held' }).click();
+    await eventually(() => page.url()).toBe(
+      `${console.url}/console/transfers?status=failed&error_endpoint_id=${endpointId}&${RECENT}`,
+    );
+    await page.getByText('1–3 of 3').waitFor();
+    const condition = page.getByText('Failed at the endpoint held');
+    await condition.waitFor();
+    await page.getByLabel('State').selectOption('Completed');
+    await condition.waitFor({ state: 'detached' });
+    await page.getByText('1–1 of 1').waitFor();
+    await page.goto(HOME);
 
     const list = (retried: boolean) =>
       `${console.url}/console/transfers?status=failed&retried=${retried}&${RECENT}`;

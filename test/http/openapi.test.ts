@@ -498,6 +498,7 @@ describeWithPostgres('the OpenAPI document', () => {
       'q',
       'status',
       'error_code',
+      'error_endpoint_id',
       'from_date',
       'to_date',
       'destination',

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
+import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
 import { admitTransfer, endAttempt, startTransfer } from '../../src/commands/transfers.ts';
+import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
+import { newId } from '../../src/domain/ids.ts';
 import { type AttemptFailure, TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
-import { startApi, type TestApi } from '../support/http/api.ts';
+import { ARCHIVE, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { CAUSE } from '../support/service/installation.ts';
 
@@ -398,8 +401,8 @@ describeWithPostgres('GET /v1/transfers', () => {
     expect(bulk.body).toMatchObject({ done: 2 });
   });
 
-  test('a summary counts the failed transfers by error', async () => {
-    const { commands } = api.installation;
+  test('a summary counts the failed transfers by error and by endpoint', async () => {
+    const { commands, sql } = api.installation;
     const at = '2026-03-01T00:00:00.000Z';
     let position: bigint | null = null;
     for (const code of ['timeout', 'disk_full', 'timeout'] as const) {
@@ -414,6 +417,20 @@ describeWithPostgres('GET /v1/transfers', () => {
     await commands.waitFor('transfers', position);
     await commands.waitFor('transfer_search', position);
     const { body } = await api.ask('GET', '/v1/transfers/summary?from_date=2026-03-01');
+    const [archive] = await sql<{ endpoint_id: string }[]>`
+      select endpoint_id from read.endpoints where name = 'archive'`;
+    const endpointId = archive?.endpoint_id as string;
+    const failed = sql`
+      select state -> 'facts' -> 'error' ->> 'occurred_at' as at from read.transfers
+       where status = 'failed' and created_at = ${at} order by at`;
+    const times = (await failed).map((row) => row.at as string);
+    const atEndpoint = {
+      endpoint_id: endpointId,
+      name: 'archive',
+      transfers: 3,
+      first_failed_at: times.at(0),
+      last_failed_at: times.at(-1),
+    };
     expect(body).toEqual({
       total: 3,
       by_status: { pending: 0, queued: 0, in_progress: 0, completed: 0, failed: 3, cancelled: 0 },
@@ -421,6 +438,7 @@ describeWithPostgres('GET /v1/transfers', () => {
         { code: 'timeout', transfers: 2 },
         { code: 'disk_full', transfers: 1 },
       ],
+      failures_by_endpoint: [atEndpoint],
       retried: 0,
     });
     const listed = await list('?from_date=2026-03-01&limit=1');
@@ -434,6 +452,11 @@ describeWithPostgres('GET /v1/transfers', () => {
       );
     }
     for (const [query, total] of [
+      [`error_endpoint_id=${endpointId}`, 3],
+      [`error_endpoint_id=${endpointId}&error_code=timeout`, 2],
+      [`error_endpoint_id=${endpointId}&status=completed`, 0],
+      [`error_endpoint_id=${endpointId}&q=report`, 3],
+      [`error_endpoint_id=${newId('end')}`, 0],
       ['error_code=timeout', 2],
       ['error_code=timeout&status=failed', 2],
       ['error_code=timeout&status=completed', 0],
@@ -453,6 +476,22 @@ describeWithPostgres('GET /v1/transfers', () => {
       const csv = await api.ask('GET', `/v1/transfers?${query}`, { headers });
       expect(csv.body.split('\r\n')).toHaveLength(total + 2);
     }
+  });
+
+  test('a summary names no endpoint that the account may not use any more', async () => {
+    const { commands } = api.installation;
+    const names: (string | null)[] = [];
+    for (const accounts of [['acc_other'], ['acc_default'], null]) {
+      const { position } = await saveEndpoint(
+        commands,
+        endpointRequest.parse({ ...ARCHIVE, accounts }),
+        CAUSE,
+      );
+      await commands.waitFor('catalog', position);
+      const { body } = await api.ask('GET', '/v1/transfers/summary?from_date=2026-03-01');
+      names.push(body.failures_by_endpoint[0].name);
+    }
+    expect(names).toEqual([null, 'archive', 'archive']);
   });
 
   test('names the error codes if it knows another', async () => {

@@ -69,6 +69,7 @@ export interface FilterOptions {
   q?: string;
   status?: string;
   errorCode?: string;
+  errorEndpoint?: string;
   from?: string;
   to?: string;
   destination?: string;
@@ -99,6 +100,7 @@ export function withFilters(command: Command): Command {
         Object.keys(TRANSFER_ERRORS),
       ),
     )
+    .option('--error-endpoint <endpoint-id>', 'transfers that have failed at this endpoint')
     .option('--from <time>', 'created at or after this date or time')
     .option('--to <time>', 'created at or before this date or time')
     .option('--destination <start>', 'destinations that start with this text')
@@ -113,6 +115,7 @@ export function filtersOf({
   q,
   status,
   errorCode,
+  errorEndpoint,
   from,
   to,
   destination,
@@ -124,6 +127,7 @@ export function filtersOf({
     q,
     status,
     error_code: errorCode,
+    error_endpoint_id: errorEndpoint,
     from_date: from,
     to_date: to,
     destination,

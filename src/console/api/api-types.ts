@@ -36,7 +36,7 @@ export interface Operations {
   'GET /v1/projections/{name}': { path: { name: string }; answer: Projection };
   'GET /v1/session': { answer: Session };
   'GET /v1/session/options': { answer: SignInOptions };
-  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; retried?: boolean; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
+  'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; error_endpoint_id?: string; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; retried?: boolean; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
@@ -575,6 +575,14 @@ export type EndpointError = {
   code: TransferErrorCode;
   message: string;
   advice: string;
+};
+
+export type EndpointFailures = {
+  endpoint_id: string;
+  name: string | null;
+  transfers: number;
+  first_failed_at: string;
+  last_failed_at: string;
 };
 
 export type EndpointHealth = {
@@ -1617,6 +1625,7 @@ export type TransferFilters = {
   q?: string;
   status?: TransferStatus;
   error_code?: TransferErrorCode;
+  error_endpoint_id?: string;
   from_date?: string;
   to_date?: string;
   destination?: string;
@@ -1781,6 +1790,7 @@ export type TransferSummary = {
   total: number;
   by_status: TransferCounts;
   failures: TransferFailures[];
+  failures_by_endpoint: EndpointFailures[];
   retried: number;
 };
 

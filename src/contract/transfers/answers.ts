@@ -14,7 +14,7 @@ import { transferError, transferErrorCode } from './errors.ts';
 import { transferOptions } from './options.ts';
 import { batchId, transferId, transferStatus } from './requests.ts';
 
-/** Failed transfers whose error codes a summary counts, newest first. */
+/** Failed transfers whose error codes and endpoints a summary counts, newest first. */
 export const COUNTED_FAILURES = 10_000;
 
 const source = uri('sftp://files.example.com/out/report.csv');
@@ -111,6 +111,28 @@ export const transferSummary = z
       .describe(
         `The failed transfers by error code, the most frequent first. With more than ` +
           `${COUNTED_FAILURES} failed transfers, the newest ${COUNTED_FAILURES} are counted.`,
+      ),
+    failures_by_endpoint: z
+      .array(
+        z
+          .strictObject({
+            endpoint_id: z.string().meta({ examples: ['end_01J00000000000000000000000'] }),
+            name: z
+              .string()
+              .nullable()
+              .describe(
+                'Null if the endpoint was removed, or if the account may not use it (any more).',
+              )
+              .meta({ examples: ['bank'] }),
+            transfers: z.int(),
+            first_failed_at: timestamp,
+            last_failed_at: timestamp,
+          })
+          .meta({ id: 'EndpointFailures' }),
+      )
+      .describe(
+        'The same failed transfers by the endpoint at which they failed, the most frequent first. ' +
+          'Has none that failed before a server was asked, and none that an operator ended.',
       ),
     retried: z.int().describe('How many of the failed transfers were retried.'),
   })

@@ -149,6 +149,12 @@ const filters = {
   error_code: transferErrorCode
     .optional()
     .describe('Only transfers that have failed with this error.'),
+  error_endpoint_id: idOf('end', 'endpoint')
+    .optional()
+    .describe(
+      'Only transfers that have failed at this endpoint: at their source, if that could not be ' +
+        'read, changed, or is not the expected file; else at their destination.',
+    ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
   retry_of: idOf('txr', 'transfer').optional().describe('Only retries of this transfer.'),
@@ -199,12 +205,13 @@ export const listQuery = z
 
 /** Returns the filters as the read model takes them. */
 export function toFilter(filters: TransferFilters) {
-  const { q, status, error_code, from_date, to_date, destination } = filters;
+  const { q, status, error_code, error_endpoint_id, from_date, to_date, destination } = filters;
   const { retry_of, batch_id, retried } = filters;
   return {
     q,
     status,
     errorCode: error_code,
+    errorEndpointId: error_endpoint_id,
     from: from_date,
     to: to_date,
     destination,

@@ -147,7 +147,7 @@ export function transferRoutes(
       config: { scope: 'transfers:read', showsTransfers: true },
       schema: {
         operationId: 'summarizeTransfers',
-        summary: 'Count transfers by status and error',
+        summary: 'Count transfers by status, error and endpoint',
         tags: ['Transfers'],
         querystring: requests.summaryQuery,
         response: responses({ 200: ['The counts', answers.transferSummary] }, [
@@ -158,14 +158,28 @@ export function transferRoutes(
       async handler(request): Promise<answers.TransferSummary> {
         const { from_date: from, to_date: to } = request.query;
         const { accountId } = clientOf(request);
-        const { byStatus, failures, retried } = await summarizeTransfers(
+        const { byStatus, failures, byEndpoint, retried } = await summarizeTransfers(
           sql,
           accountId,
           { from, to },
           answers.COUNTED_FAILURES,
         );
         const total = Object.values(byStatus).reduce((sum, transfers) => sum + transfers, 0);
-        return { total, by_status: byStatus, failures, retried };
+        return {
+          total,
+          by_status: byStatus,
+          failures,
+          failures_by_endpoint: byEndpoint.map(
+            ({ endpointId, name, transfers, firstFailedAt, lastFailedAt }) => ({
+              endpoint_id: endpointId,
+              name,
+              transfers,
+              first_failed_at: firstFailedAt,
+              last_failed_at: lastFailedAt,
+            }),
+          ),
+          retried,
+        };
       },
     });
 

@@ -4,6 +4,7 @@ import type { SortOrder, Transfer, TransferStatus } from '../../domain/transfers
 import {
   batchOf,
   errorCodeOf,
+  errorEndpointOf,
   hasBatch,
   hasFailed,
   isRetried,
@@ -29,6 +30,8 @@ export interface TransferFilter {
   status?: TransferStatus | undefined;
   /** The error with which they have failed. */
   errorCode?: TransferErrorCode | undefined;
+  /** The endpoint at which they have failed. */
+  errorEndpointId?: string | undefined;
   /** Created at or after this instant, ISO 8601. */
   from?: string | undefined;
   /** Created at or before this instant, ISO 8601. */
@@ -100,12 +103,16 @@ export function statusMatches(sql: Queryable, { status }: TransferFilter) {
 /** Returns what a filter asks of a row besides account, status, time and `q`. */
 export function rowMatches(
   sql: Queryable,
-  { errorCode, destination, retryOf: repeated, retried, batchId }: TransferFilter,
+  { errorCode, errorEndpointId, destination, retryOf: repeated, retried, batchId }: TransferFilter,
 ) {
   const errorMatches =
     errorCode === undefined
       ? sql``
       : sql`and ${hasFailed(sql)} and ${errorCodeOf(sql)} = ${errorCode}`;
+  const endpointMatches =
+    errorEndpointId === undefined
+      ? sql``
+      : sql`and ${hasFailed(sql)} and ${errorEndpointOf(sql)} = ${errorEndpointId}`;
   const destinationMatches =
     destination === undefined ? sql`` : sql`and ${isBelow(sql, destination)}`;
   const retryMatches =
@@ -115,7 +122,7 @@ export function rowMatches(
   const retriedMatches =
     retried === undefined ? sql`` : sql`and ${isRetried(sql)} = ${retried}::boolean`;
   return sql`
-    ${errorMatches} ${destinationMatches} ${retryMatches} ${batchMatches} ${retriedMatches}`;
+    ${errorMatches} ${endpointMatches} ${destinationMatches} ${retryMatches} ${batchMatches} ${retriedMatches}`;
 }
 
 /**

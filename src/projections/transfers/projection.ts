@@ -17,7 +17,15 @@ import {
   RETENTION_TABLES,
   saveRetentionRecords,
 } from '../retention/removed-transfers.ts';
-import { batchOf, errorCodeOf, hasBatch, hasFailed, isRetry, retryOf } from './columns.ts';
+import {
+  batchOf,
+  errorCodeOf,
+  errorEndpointOf,
+  hasBatch,
+  hasFailed,
+  isRetry,
+  retryOf,
+} from './columns.ts';
 import type { StateChange } from './counts.ts';
 import { transferDifferences } from './differences.ts';
 import { type RowChanges, saveChanges, writes } from './save.ts';
@@ -29,7 +37,7 @@ import { type RowChanges, saveChanges, writes } from './save.ts';
  */
 export const transfersProjection: Projection = {
   name: 'transfers',
-  version: 11,
+  version: 12,
   streams: [streamPrefix('transfer'), RETENTION],
   only: 'data',
   // A statement for each event is a fifth of the work of a service with one client.
@@ -90,6 +98,9 @@ export const transfersProjection: Projection = {
     sql`
       create index on ${sql(schema)}.transfers
         (account_id, ${errorCodeOf(sql)}, created_at, transfer_id) where ${hasFailed(sql)}`,
+    sql`
+      create index on ${sql(schema)}.transfers
+        (account_id, ${errorEndpointOf(sql)}, created_at, transfer_id) where ${hasFailed(sql)}`,
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     sql`
       create index on ${sql(schema)}.transfer_counts (account_id)

@@ -1,7 +1,7 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfers/transfer.ts';
-import { errorCodeOf, isRetried } from './columns.ts';
+import { endpointOfError, isRetried } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
 import { hourly } from './hours.ts';
 
@@ -9,13 +9,24 @@ export interface TransferSummary {
   byStatus: Record<TransferStatus, number>;
   /** The most frequent first. */
   failures: { code: TransferErrorCode; transfers: number }[];
+  /** Those that failed at an endpoint, the most frequent first. */
+  byEndpoint: EndpointFailures[];
   /** How many of the failed ones were retried. */
   retried: number;
 }
 
+export interface EndpointFailures {
+  endpointId: string;
+  /** Null if the endpoint was removed, or if the account may not use it any more. */
+  name: string | null;
+  transfers: number;
+  firstFailedAt: string;
+  lastFailedAt: string;
+}
+
 /**
  * Counts an account's transfers by status, from the hourly counts, the newest `failures` of its
- * failed ones by error code, and the failed ones that were retried. One snapshot.
+ * failed ones by error code and by endpoint, and the failed ones that were retried. One snapshot.
  */
 export async function summarizeTransfers(
   sql: Sql,
@@ -30,8 +41,20 @@ export async function summarizeTransfers(
   const failed = sql`
     account_id = ${accountId} and status = 'failed'
     and created_at >= ${from}::text::timestamptz and created_at <= ${to}::text::timestamptz`;
+  const endpointId = endpointOfError(sql, {
+    code: sql`code`,
+    phase: sql`phase`,
+    expected_sha256: sql`expected_sha256`,
+    source_endpoint_id: sql`source_endpoint_id`,
+    destination_endpoint_id: sql`destination_endpoint_id`,
+  });
   const rows = await sql<
-    { kind: 'status' | 'code' | 'retried'; name: string; transfers: number }[]
+    {
+      kind: 'status' | 'code' | 'endpoint' | 'retried';
+      name: string;
+      transfers: number;
+      endpoint: Omit<EndpointFailures, 'endpointId' | 'transfers'> | null;
+    }[]
   >`
     with counted as (
       select status, transfers from read.transfer_counts
@@ -46,15 +69,36 @@ export async function summarizeTransfers(
          and t.created_at >= s.starts and t.created_at < s.ends
     ),
     failed as (
-      select state from read.transfers where ${failed}
-       order by created_at desc limit ${failures}
+      -- parses each state once
+      select code, ${endpointId} as endpoint_id, occurred_at as failed_at
+        from (
+          select state from read.transfers where ${failed}
+           order by created_at desc limit ${failures}) newest,
+        json_to_record(state -> 'facts') as facts
+          (error json, expected_sha256 text, source_endpoint_id text, destination_endpoint_id text),
+        json_to_record(error) as e (code text, phase text, occurred_at text)
+    ),
+    at_endpoints as (
+      select endpoint_id, count(*)::float8 as transfers,
+             min(failed_at) as "firstFailedAt", max(failed_at) as "lastFailedAt"
+        from failed where endpoint_id is not null group by endpoint_id
     )
-    select 'status' as kind, status as name, sum(transfers)::float8 as transfers
+    select 'status' as kind, status as name, sum(transfers)::float8 as transfers,
+           null::json as endpoint
       from counted group by status
     union all
-    select 'code', ${errorCodeOf(sql)}, count(*)::float8 from failed group by 2
+    select 'code', code, count(*)::float8, null from failed group by code
     union all
-    select 'retried', '', count(*)::float8 from read.transfers where ${failed} and ${isRetried(sql)}
+    select 'endpoint', f.endpoint_id, f.transfers,
+           json_build_object('name', e.name,
+             'firstFailedAt', "firstFailedAt", 'lastFailedAt', "lastFailedAt")
+      from at_endpoints f
+      left join read.endpoints e
+        on e.endpoint_id = f.endpoint_id and not e.removed
+       and (e.state ->> 'accounts' is null or e.state::jsonb -> 'accounts' ? ${accountId})
+    union all
+    select 'retried', '', count(*)::float8, null
+      from read.transfers where ${failed} and ${isRetried(sql)}
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
   const counts = new Map(of('status').map(({ name, transfers }) => [name, transfers]));
@@ -65,6 +109,11 @@ export async function summarizeTransfers(
     failures: of('code').map(({ name, transfers }) => ({
       code: name as TransferErrorCode,
       transfers,
+    })),
+    byEndpoint: of('endpoint').map(({ name: endpointId, transfers, endpoint }) => ({
+      endpointId,
+      transfers,
+      ...(endpoint as NonNullable<typeof endpoint>),
     })),
     retried: of('retried')[0]?.transfers ?? 0,
   };

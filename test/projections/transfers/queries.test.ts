@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
 import { CHANGES, type Change } from '../../../src/domain/transfers/decider.ts';
-import type { TransferErrorCode } from '../../../src/domain/transfers/errors.ts';
+import type { TransferErrorCode, TransferPhase } from '../../../src/domain/transfers/errors.ts';
 import {
   PRIORITIES,
   SORT_ORDERS,
@@ -55,16 +55,28 @@ const OFTEN: TransferErrorCode = failed.data.error.code;
 const RARE: TransferErrorCode = 'disk_full';
 const NEVER: TransferErrorCode = 'stalled';
 
-function failedWith(code: TransferErrorCode): TransferEvent[] {
-  const error = { ...failed.data.error, code };
+function failedWith(code: TransferErrorCode, phase: TransferPhase): TransferEvent[] {
+  const error = { ...failed.data.error, code, phase };
   return [admitted, started, { ...failed, data: { ...failed.data, error } }];
 }
+
+/** Where the transfers fail, and the endpoint whose fault that is. */
+const PHASES = [
+  ['prepare', null],
+  ['source_sign_in', 'end_1'],
+  ['read', 'end_1'],
+  ['write', 'end_2'],
+  ['destination_connect', 'end_2'],
+  ['verify', 'end_2'],
+] as const;
 
 interface Known {
   created: TransferCreated;
   status: TransferStatus;
   /** Null if it did not fail. */
   code: TransferErrorCode | null;
+  /** Null if it did not fail, or at no endpoint. */
+  endpointId: string | null;
 }
 
 describeWithPostgres('queries of transfers', () => {
@@ -93,10 +105,11 @@ describeWithPostgres('queries of transfers', () => {
         retry_of: i % 13 === 12 ? (known[(i * 37) % i]?.created.transfer_id ?? null) : null,
       });
       const code = status === 'failed' ? (i % 75 === 22 ? RARE : OFTEN) : null;
-      known.push({ created, status, code });
+      const [phase, endpointId] = choose(PHASES, Math.floor(i / 30));
+      known.push({ created, status, code, endpointId: code && endpointId });
       repeated.add(created.retry_of);
       const stream = `transfer-${created.transfer_id}`;
-      const path = code === null ? PATHS[status] : failedWith(code);
+      const path = code === null ? PATHS[status] : failedWith(code, phase);
       const all: TransferEvent[] = [{ type: 'transfer.created', data: created }, ...path];
       for (const event of all) log.append(stream, event);
     }
@@ -111,12 +124,13 @@ describeWithPostgres('queries of transfers', () => {
   /** Ids of the matches, newest first. */
   function naive(
     account: string,
-    { status, errorCode, from, to, destination, retryOf, retried }: TransferFilter,
+    { status, errorCode, errorEndpointId, from, to, destination, retryOf, retried }: TransferFilter,
   ): string[] {
     return known
       .filter(({ created }) => created.account_id === account)
       .filter((each) => status === undefined || each.status === status)
       .filter(({ code }) => errorCode === undefined || code === errorCode)
+      .filter((each) => errorEndpointId === undefined || each.endpointId === errorEndpointId)
       .filter(
         ({ created }) =>
           (from === undefined || created.created_at >= from) &&
@@ -178,6 +192,7 @@ describeWithPostgres('queries of transfers', () => {
   const errorCode = fc.oneof(
     { weight: 3, arbitrary: fc.constant({}) },
     fc.record({ errorCode: fc.constantFrom(OFTEN, RARE, NEVER) }),
+    fc.record({ errorEndpointId: fc.constantFrom('end_1', 'end_2', 'end_3') }),
   );
   const retried = fc.record({ retried: fc.boolean() }, { requiredKeys: [] });
   const filter: fc.Arbitrary<TransferFilter> = fc
@@ -327,6 +342,10 @@ describeWithPostgres('queries of transfers', () => {
         ['on a page of no destination', () => total(none)],
         ['on a page of an error that none has', () => total({ errorCode: NEVER })],
         [
+          'on a page of an endpoint at which none failed',
+          () => total({ errorCode: undefined, errorEndpointId: 'end_3' }),
+        ],
+        [
           'in an export',
           async () => {
             let exported = 0;
@@ -366,24 +385,29 @@ describeWithPostgres('queries of transfers', () => {
     });
   });
 
-  it('find those with an error in tables of an older version, which have no index', async () => {
+  it('find those with an error in tables of an older version, which have no indexes', async () => {
     const { sql } = database;
-    const [index] = await sql<{ name: string; definition: string }[]>`
+    const indexes = await sql<{ name: string; definition: string }[]>`
       select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
         from pg_index
        where indrelid = 'read.transfers'::regclass and pg_get_indexdef(indexrelid) like '%error%'`;
-    expect(index).toBeDefined();
-    await sql.unsafe(`drop index ${index?.name}`);
+    expect(indexes).toHaveLength(2);
+    for (const { name } of indexes) await sql.unsafe(`drop index ${name}`);
     try {
-      for (const errorCode of [OFTEN, RARE, NEVER]) {
+      for (const filter of [
+        { errorCode: OFTEN },
+        { errorCode: RARE },
+        { errorCode: NEVER },
+        { errorEndpointId: 'end_1' },
+      ]) {
         const page = { limit: 100, offset: 0 };
-        const { transfers, total } = await listTransfers(sql, 'acc_a', { errorCode }, page);
-        const expected = naive('acc_a', { errorCode });
+        const { transfers, total } = await listTransfers(sql, 'acc_a', filter, page);
+        const expected = naive('acc_a', filter);
         expect(total).toBe(expected.length);
         expect(transfers.map(({ facts }) => facts.transfer_id)).toEqual(expected.slice(0, 100));
       }
     } finally {
-      await sql.unsafe(index?.definition as string);
+      for (const { definition } of indexes) await sql.unsafe(definition);
     }
   });
 

@@ -56,6 +56,15 @@ export interface TestApi extends Server {
   close(): Promise<void>;
 }
 
+/** The endpoint of `startApi`. */
+export const ARCHIVE = {
+  name: 'archive',
+  protocol: 's3',
+  bucket: 'archive',
+  access_key_id: 'id',
+  secret_access_key: 'secret',
+};
+
 /**
  * Starts the API on a real socket, with its own database, the projections, and one endpoint,
  * `archive`: the bucket of that name. There is no mover, so nothing moves.
@@ -90,14 +99,7 @@ export async function startApi(
   }
 
   const { key } = await createTestKey(['transfers:write', 'audit:read', 'metrics:read']);
-  const archive = {
-    name: 'archive',
-    protocol: 's3',
-    bucket: 'archive',
-    access_key_id: 'id',
-    secret_access_key: 'secret',
-  };
-  await saveEndpoint(installation.commands, endpointRequest.parse(archive), CAUSE);
+  await saveEndpoint(installation.commands, endpointRequest.parse(ARCHIVE), CAUSE);
 
   async function startServer(more: Partial<HttpServerDeps> = {}): Promise<Server> {
     const health = {

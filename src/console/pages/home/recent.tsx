@@ -2,16 +2,17 @@ import type { TransferSummary } from '../../api/api-types.ts';
 import { reasonOf } from '../../api/error-reasons.ts';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { MarkedText } from '../../components/values/marked-text.tsx';
+import { Name } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { type Overview, type Part, useOverview } from '../../overview.tsx';
 import { useSession } from '../../session.tsx';
 import { StateTiles } from '../transfers/state-tiles.tsx';
 import { listOf } from './checks.ts';
 
-/** The service counts the reasons of the newest failures only. */
-const REASONS_OF = 10_000;
+/** The service counts the endpoints and reasons of the newest failures only. */
+const COUNTED = 10_000;
 
-/** Counts the transfers created in the last 24 hours, by state and by reason of failure. */
+/** Counts the transfers created in the last 24 hours, by state, and the failed ones by endpoint and by reason. */
 export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>> }) {
   const { recent } = useOverview();
   const { account } = useSession().session;
@@ -36,9 +37,78 @@ export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>
   );
 }
 
-function Failures({ summary, recent }: { summary: TransferSummary; recent: Overview['recent'] }) {
-  const { failures, by_status } = summary;
-  const columns: Column<TransferSummary['failures'][number]>[] = [
+interface FailuresProps {
+  summary: TransferSummary;
+  recent: Overview['recent'];
+}
+
+function Failures({ summary, recent }: FailuresProps) {
+  const newest = summary.by_status.failed > COUNTED && (
+    <p class="muted">Of the newest {COUNTED.toLocaleString('en')} that failed.</p>
+  );
+  return (
+    <>
+      {summary.failures_by_endpoint.length > 0 && (
+        <section class="card" aria-labelledby="failed-at">
+          <h2 id="failed-at">Where transfers failed</h2>
+          {newest}
+          <Table
+            caption="Endpoints of these failures, the most frequent first"
+            columns={endpointColumns(recent)}
+            rows={summary.failures_by_endpoint}
+            id={({ endpoint_id }) => endpoint_id}
+          />
+        </section>
+      )}
+      <section class="card" aria-labelledby="failures">
+        <h2 id="failures">Why transfers failed</h2>
+        {newest}
+        <Table
+          caption="Reasons of these failures, the most frequent first"
+          columns={reasonColumns(recent)}
+          rows={summary.failures}
+          id={({ code }) => code}
+        />
+      </section>
+    </>
+  );
+}
+
+type Counted = { transfers: number };
+
+const TRANSFERS: Column<Counted> = {
+  heading: 'Transfers',
+  kind: 'number',
+  cell: ({ transfers }) => transfers.toLocaleString('en'),
+};
+
+function endpointColumns(
+  recent: Overview['recent'],
+): Column<TransferSummary['failures_by_endpoint'][number]>[] {
+  return [
+    {
+      heading: 'Endpoint',
+      kind: 'row',
+      cell: ({ endpoint_id, name }) => (
+        <span>
+          <a
+            class="file"
+            href={listOf(recent, { status: 'failed', error_endpoint_id: endpoint_id })}
+          >
+            <Name of={name ?? endpoint_id} />
+          </a>
+          {name === null && <span class="route">Removed, or closed to this account</span>}
+        </span>
+      ),
+    },
+    TRANSFERS,
+    { heading: 'First failure', cell: ({ first_failed_at }) => <Time at={first_failed_at} /> },
+    { heading: 'Latest failure', cell: ({ last_failed_at }) => <Time at={last_failed_at} /> },
+  ];
+}
+
+function reasonColumns(recent: Overview['recent']): Column<TransferSummary['failures'][number]>[] {
+  return [
     {
       heading: 'Reason',
       kind: 'row',
@@ -51,11 +121,7 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
         </span>
       ),
     },
-    {
-      heading: 'Transfers',
-      kind: 'number',
-      cell: ({ transfers }) => transfers.toLocaleString('en'),
-    },
+    TRANSFERS,
     {
       heading: 'Advice',
       cell: ({ code }) => (
@@ -65,18 +131,4 @@ function Failures({ summary, recent }: { summary: TransferSummary; recent: Overv
       ),
     },
   ];
-  return (
-    <section class="card" aria-labelledby="failures">
-      <h2 id="failures">Why transfers failed</h2>
-      {by_status.failed > REASONS_OF && (
-        <p class="muted">Of the newest {REASONS_OF.toLocaleString('en')} that failed.</p>
-      )}
-      <Table
-        caption="Reasons of these failures, the most frequent first"
-        columns={columns}
-        rows={failures}
-        id={({ code }) => code}
-      />
-    </section>
-  );
 }

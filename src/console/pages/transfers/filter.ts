@@ -27,7 +27,17 @@ export interface View {
 export const PAGE_SIZES = [25, 50, 100];
 
 export function readView(query: Record<string, string>): View {
-  const { q, error_code, retried, destination, retry_of, batch_id, from_date, to_date } = query;
+  const {
+    q,
+    error_code,
+    error_endpoint_id,
+    retried,
+    destination,
+    retry_of,
+    batch_id,
+    from_date,
+    to_date,
+  } = query;
   const status = STATUSES.find((known) => known === query.status);
   return {
     filter: {
@@ -35,6 +45,7 @@ export function readView(query: Record<string, string>): View {
       ...(status && { status }),
       // Also one that this console does not know: the service may, or reports it.
       ...(error_code && { error_code: error_code as TransferErrorCode }),
+      ...(error_endpoint_id && { error_endpoint_id }),
       ...((retried === 'true' || retried === 'false') && { retried: retried === 'true' }),
       ...(destination && { destination }),
       ...(retry_of && { retry_of }),
@@ -65,6 +76,7 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
     q = '',
     status,
     error_code,
+    error_endpoint_id,
     retried,
     destination = '',
     retry_of,
@@ -92,6 +104,8 @@ export function matches(transfer: LiveTransfer, filter: Filter): boolean {
     (status === undefined || transfer.status === status) &&
     (error_code === undefined ||
       (transfer.status === 'failed' && transfer.error?.code === error_code)) &&
+    // Only the list knows at which endpoint.
+    (error_endpoint_id === undefined || transfer.status === 'failed') &&
     // Only the list knows what was retried: a new transfer was not.
     retried !== true &&
     transfer.destination.startsWith(destination) &&

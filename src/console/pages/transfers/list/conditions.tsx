@@ -6,13 +6,23 @@ import {
   edgeOf,
   type Zone,
 } from '../../../components/values/instants.ts';
+import { Name } from '../../../components/values/names.tsx';
 import { useZone } from '../../../components/values/time-zone.tsx';
+import { useOverview } from '../../../overview.tsx';
 import { addressOf, type Filter, type View } from '../filter.ts';
 
 /** Shows the filters without a field, each with a link that removes it. */
 export function Conditions({ view }: { view: View }) {
   const zone = useZone();
-  const { destination, retry_of, batch_id, from_date = '', to_date = '' } = view.filter;
+  const endpoints = useOverview().endpoints?.data?.data ?? [];
+  const {
+    destination,
+    error_endpoint_id,
+    retry_of,
+    batch_id,
+    from_date = '',
+    to_date = '',
+  } = view.filter;
   /** Whether a limit is a time within a day, which the fields for dates cannot show. */
   const isWithinDay = (limit: string, edge: Edge) =>
     limit.includes(':') && edgeOf(dayOf(limit, edge, zone), edge, zone) !== limit;
@@ -22,6 +32,16 @@ export function Conditions({ view }: { view: View }) {
         <Condition view={view} names={['from_date', 'to_date']} all="Show all times">
           Created{from_date && ` from ${timeOf(from_date, zone)}`}
           {to_date && ` to ${timeOf(to_date, zone)}`}
+        </Condition>
+      )}
+      {error_endpoint_id && (
+        <Condition view={view} names={['error_endpoint_id']} all="Show all endpoints">
+          Failed at the endpoint{' '}
+          <a href={`/console/settings/endpoints/${error_endpoint_id}`}>
+            <Name
+              of={endpoints.find(({ id }) => id === error_endpoint_id)?.name ?? error_endpoint_id}
+            />
+          </a>
         </Condition>
       )}
       {destination && (

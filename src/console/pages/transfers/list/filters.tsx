@@ -20,7 +20,7 @@ export function Filters({ view }: { view: View }) {
   const applyStatus = (status: string) =>
     apply({
       status,
-      ...(status !== 'failed' && { error_code: '' }),
+      ...(status !== 'failed' && { error_code: '', error_endpoint_id: '' }),
       ...(!isRetryable(status) && { retried: '' }),
     });
 
