@@ -99,7 +99,8 @@ function incomplete(transferId: string, events: LeafContent[]): string[] {
   }
   if (events.length === 0) return ['it has no event'];
   const named = (events[0]?.data as { transfer_id?: unknown } | undefined)?.transfer_id;
-  if (named !== transferId) problems.push(`the first event creates the transfer ${named}`);
+  if (typeof named !== 'string') problems.push('the first event does not create the transfer');
+  else if (named !== transferId) problems.push(`the first event creates the transfer ${named}`);
   // The steps after a transfer may follow its end.
   if (!endsTransfer(events.findLast((event) => !isAfterEvent(event))?.type ?? ''))
     problems.push('the last event does not end the transfer');

@@ -171,6 +171,11 @@ describe('a receipt', () => {
       'event 0: it has revision 1, so events are missing',
     ],
     [
+      'a missing creation',
+      { ...genuine, events: [last] },
+      'the first event does not create the transfer',
+    ],
+    [
       'an event of another transfer',
       { ...genuine, events: [first, last, other] },
       'event 2: it is of the stream transfer-txr_2',
