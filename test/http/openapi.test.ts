@@ -23,6 +23,7 @@ const OPEN = { 429: WITH_KEY[429], 500: WITH_KEY[500], 503: WITH_KEY[503] };
 const QUERY = { 400: ['invalid_parameter', 'unknown_field'] };
 const BODY = {
   400: ['validation_failed', 'unknown_field', 'invalid_json'],
+  408: ['request_timeout'],
   413: ['payload_too_large'],
   415: ['unsupported_media_type'],
 };

@@ -36,6 +36,7 @@ export const WITH_BODY: ProblemCode[] = [
   'validation_failed',
   'unknown_field',
   'invalid_json',
+  'request_timeout',
   'payload_too_large',
   'unsupported_media_type',
 ];
