@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { TIMEOUTS } from '../../../src/adapters/files/connection-timeouts.ts';
 import { heldPath } from '../../../src/adapters/files/part-name.ts';
 import type { DisposeOptions, FileEndpoint } from '../../../src/adapters/files/port.ts';
-import { TIMEOUTS } from '../../../src/adapters/files/sftp/timeouts.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import { endpointOn } from '../../support/file-servers/sftp/endpoint.ts';
 import {

@@ -1,9 +1,9 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { FTPContext } from 'basic-ftp';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { silentError } from '../slow-connection.ts';
 import { type Commands, dataConnectionsOf, type OpenDataConnection } from './data-connection.ts';
 import { isDataRefusal } from './errors.ts';
-import type { FtpsTimeouts } from './timeouts.ts';
 
 /**
  * One signed-in control connection. Its methods throw the errors of the server, of basic-ftp or of
@@ -33,7 +33,7 @@ export function connectionOn(
   ftp: FTPContext,
   features: ReadonlyMap<string, string>,
   tls: ConnectionOptions,
-  timeouts: FtpsTimeouts,
+  timeouts: ConnectionTimeouts,
   isUnreachable: () => Promise<boolean>,
 ): Connection {
   const { stallMs } = timeouts;

@@ -1,10 +1,10 @@
 import type { OnReadOpts } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import type { FTPContext, FTPResponse } from 'basic-ftp';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { silentError, slowError, watchForSlowness } from '../slow-connection.ts';
 import { connected } from './connected.ts';
 import { isDataRefusal, isRefusal, SessionExpired } from './errors.ts';
-import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface DataConnectionOptions {
   onread?: OnReadOpts;
@@ -74,7 +74,7 @@ const YOUNG_MS = 60_000;
 export function dataConnectionsOf(
   { ftp, request, inTime, lose, loseIfUseless }: Control,
   tls: ConnectionOptions,
-  { connectMs, stallMs, slowMs }: FtpsTimeouts,
+  { connectMs, stallMs, slowMs }: ConnectionTimeouts,
 ): OpenDataConnection {
   const control = ftp.socket as TLSSocket;
   // Node.js resumes a TLS session only under the name with which it began. That is the servername,

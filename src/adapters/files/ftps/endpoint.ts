@@ -1,5 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ftps.ts';
+import { type ConnectionTimeouts, TIMEOUTS } from '../connection-timeouts.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
 import { openDestination } from './destination.ts';
@@ -9,13 +10,12 @@ import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
 import { openConnection, presentedCertificate } from './sign-in.ts';
 import { openSource } from './source.ts';
-import { type FtpsTimeouts, TIMEOUTS } from './timeouts.ts';
 
 export interface FtpsEndpointOptions {
   settings: FtpsSettings;
   credentials: FtpsCredentials;
   maxConnections: number;
-  timeouts?: Partial<FtpsTimeouts>;
+  timeouts?: Partial<ConnectionTimeouts>;
 }
 
 /**

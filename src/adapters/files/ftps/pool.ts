@@ -1,10 +1,10 @@
 import { abortable } from '../abort.ts';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { createBusyWait, isBusy, isRefused, untilForgotten } from '../refused-connection.ts';
 import type { Connection } from './connection.ts';
 import { isDataRefusal } from './errors.ts';
 import { createPermits } from './permits.ts';
-import type { FtpsTimeouts } from './timeouts.ts';
 import { createWarmConnections } from './warm-connections.ts';
 
 /** The use of one connection by one file. */
@@ -46,7 +46,7 @@ type NextTry = 'in turn' | 'alone' | null;
 export function createPool(
   open: () => Promise<Connection>,
   max: number,
-  timeouts: FtpsTimeouts,
+  timeouts: ConnectionTimeouts,
 ): Pool {
   const permits = createPermits(max, timeouts.queueMs);
   const warm = createWarmConnections(timeouts);

@@ -4,17 +4,17 @@ import { Client, type FTPContext, type FTPResponse } from 'basic-ftp';
 import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { AUTHENTICATION_FAILED } from '../../../domain/transfers/errors.ts';
 import { abortable, abortError } from '../abort.ts';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { FileError, type FileStep, type Peer } from '../port.ts';
 import { distrust, startTls } from './certificate.ts';
 import { connected } from './connected.ts';
 import { type Connection, connectionOn } from './connection.ts';
 import { fileError, isRefusal } from './errors.ts';
-import type { FtpsTimeouts } from './timeouts.ts';
 
 export interface Target {
   settings: FtpsSettings;
   credentials: FtpsCredentials;
-  timeouts: FtpsTimeouts;
+  timeouts: ConnectionTimeouts;
   readonly tls: ConnectionOptions;
 }
 

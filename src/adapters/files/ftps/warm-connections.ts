@@ -1,5 +1,5 @@
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import type { Connection } from './connection.ts';
-import type { FtpsTimeouts } from './timeouts.ts';
 
 /** Connections that no file uses. Each one closes after `idleMs`. */
 export interface WarmConnections {
@@ -20,7 +20,7 @@ export function createWarmConnections({
   idleMs,
   trustMs,
   connectMs,
-}: FtpsTimeouts): WarmConnections {
+}: ConnectionTimeouts): WarmConnections {
   const idle: Idle[] = [];
 
   async function isAlive({ connection, since }: Idle): Promise<boolean> {

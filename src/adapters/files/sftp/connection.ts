@@ -7,6 +7,7 @@ import {
 } from '../../../domain/protocols/host-keys.ts';
 import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { abortable } from '../abort.ts';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { FileError, type FileStep } from '../port.ts';
 import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
 import { connectionError, fileError, withRefusal } from './errors.ts';
@@ -15,12 +16,11 @@ import { fingerprintOf } from './host-key.ts';
 import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
 import { type Connection, type Session, watchSession } from './session.ts';
 import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
-import type { SftpTimeouts } from './timeouts.ts';
 
 export interface Target {
   settings: SftpSettings;
   credentials: SftpCredentials;
-  timeouts: SftpTimeouts;
+  timeouts: ConnectionTimeouts;
   /** Moves bytes without ssh2 where possible: see `takeFastPath`. */
   fastPath: boolean;
   /** Receives each key that the verified server announces, also the one that it presented. */

@@ -5,6 +5,7 @@ import {
   MAX_HOST_KEYS,
 } from '../../../domain/protocols/host-keys.ts';
 import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sftp.ts';
+import { type ConnectionTimeouts, TIMEOUTS } from '../connection-timeouts.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { openConnection, presentedHostKey } from './connection.ts';
 import { openDestination } from './destination.ts';
@@ -15,13 +16,12 @@ import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
 import { openRoute } from './route.ts';
 import { openSource } from './source.ts';
-import { type SftpTimeouts, TIMEOUTS } from './timeouts.ts';
 
 export interface SftpEndpointOptions {
   settings: SftpSettings;
   credentials: SftpCredentials;
   maxConnections: number;
-  timeouts?: Partial<SftpTimeouts>;
+  timeouts?: Partial<ConnectionTimeouts>;
   /** If false, ssh2 moves the bytes by itself. True by default. */
   fastPath?: boolean;
 }

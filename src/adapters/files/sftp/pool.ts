@@ -1,5 +1,6 @@
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import { abortable } from '../abort.ts';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { FileError, type FileStep } from '../port.ts';
 import {
   createBusyWait,
@@ -9,7 +10,6 @@ import {
   untilForgotten,
 } from '../refused-connection.ts';
 import type { Connection } from './session.ts';
-import type { SftpTimeouts } from './timeouts.ts';
 
 /**
  * The share of a connection that a file takes: eight small files share one, a big file fills one.
@@ -64,7 +64,7 @@ const SIGN_INS_AT_ONCE = 4;
 export function createPool(
   open: () => Promise<Connection>,
   max: number,
-  timeouts: SftpTimeouts,
+  timeouts: ConnectionTimeouts,
 ): Pool {
   const slots = new Set<Slot>();
   const signIns = createSemaphore(SIGN_INS_AT_ONCE);

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import type { Client, SFTPWrapper } from 'ssh2';
+import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { createSlowCheck, silentError, slowError } from '../slow-connection.ts';
 import { connectionError, type SshError } from './errors.ts';
 import { widenReceiveWindow } from './receive-window.ts';
-import type { SftpTimeouts } from './timeouts.ts';
 
 type Callback<Result> = (error: Error | null | undefined, result: Result) => void;
 
@@ -71,7 +71,10 @@ export interface Session {
 }
 
 /** Returns the connection of a session. It ends when the server is silent or too slow. */
-export function watchSession(session: Session, { stallMs, slowMs }: SftpTimeouts): Connection {
+export function watchSession(
+  session: Session,
+  { stallMs, slowMs }: ConnectionTimeouts,
+): Connection {
   const { ssh, sftp, socket } = session;
   /** The requests without an answer, each with its limit in stalls. */
   const unanswered = new Map<(error: Error) => void, number>();

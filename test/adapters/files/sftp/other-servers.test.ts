@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { SftpTimeouts } from '../../../../src/adapters/files/sftp/timeouts.ts';
+import type { ConnectionTimeouts } from '../../../../src/adapters/files/connection-timeouts.ts';
 import {
   otherSftpEndpoint,
   startOtherSftpServer,
@@ -101,7 +101,7 @@ test.skipIf(whyNoProftpd)(
 );
 
 describe.skipIf(whyNoProftpd)('a server that allows fewer connections than the endpoint', () => {
-  async function full(timeouts: Partial<SftpTimeouts>) {
+  async function full(timeouts: Partial<ConnectionTimeouts>) {
     const server = await startOtherSftpServer('proftpd', 'MaxClientsPerUser 1');
     onTestFinished(server.stop);
     const proxy = await startTcpProxy(server);

@@ -17,8 +17,8 @@ import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ConnectionTimeouts } from '../../../../src/adapters/files/connection-timeouts.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
-import type { SftpTimeouts } from '../../../../src/adapters/files/sftp/timeouts.ts';
 import { freePort } from '../../network/free-port.ts';
 import { type DebianPrograms, debianPackages } from '../../programs/debian.ts';
 import { whyNoOwnAccount } from '../../programs/own-account.ts';
@@ -205,7 +205,7 @@ const COMMANDS: Record<OtherSftpServerKind, typeof proftpd> = {
 export function otherSftpEndpoint(
   server: OtherSftpServer,
   port = server.port,
-  timeouts: Partial<SftpTimeouts> = {},
+  timeouts: Partial<ConnectionTimeouts> = {},
 ): FileEndpoint {
   return endpointOn(server, { settings: { port }, timeouts });
 }
