@@ -3,6 +3,7 @@ import { join, relative } from 'node:path';
 import { tryFileLock } from '../../adapters/file-lock.ts';
 import { cryptoInUse } from '../../adapters/files/sftp/crypto-in-use.ts';
 import { makeFolder } from '../../adapters/make-folder.ts';
+import { unusableDataFolder } from '../../adapters/postgres/embedded/cluster.ts';
 import { aborted } from '../../concurrency/aborted.ts';
 import {
   configureDemoEndpoints,
@@ -35,8 +36,11 @@ const PROGRAM = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
 export async function runDemo(stop: AbortSignal): Promise<void> {
   const config = readConfig('warn');
   const folder = join(config.dataDir, 'demo');
-  await makeFolder(folder);
-  const lock = tryFileLock(join(folder, 'demo.lock'), 'exclusive');
+  const lock = await makeFolder(folder)
+    .then(() => tryFileLock(join(folder, 'demo.lock'), 'exclusive'))
+    .catch((error) => {
+      throw unusableDataFolder(config.dataDir, error);
+    });
   if (!lock)
     throw new DomainError(
       'limit_reached',

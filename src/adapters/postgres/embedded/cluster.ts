@@ -44,13 +44,18 @@ export async function makeHome(dataDir: string): Promise<string> {
     );
   } catch (error) {
     if (error instanceof EmbeddedPostgresError) throw error;
-    const { code } = error as NodeJS.ErrnoException;
-    throw new EmbeddedPostgresError(
-      `The data folder ${dataDir} can't be used (${code}). ` +
-        'Make it writable for this user, or set WAYBILL_DATA_DIR or DATABASE_URL.',
-      { cause: error },
-    );
+    throw unusableDataFolder(dataDir, error);
   }
+}
+
+/** Returns the error for a data folder in which nothing can be created. */
+export function unusableDataFolder(dataDir: string, cause: unknown): EmbeddedPostgresError {
+  const { code } = cause as NodeJS.ErrnoException;
+  return new EmbeddedPostgresError(
+    `The data folder ${dataDir} can't be used (${code}). ` +
+      'Make it writable for this user, or set WAYBILL_DATA_DIR or DATABASE_URL.',
+    { cause },
+  );
 }
 
 /**
