@@ -3,6 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import { describeConsole, eventually, provideKey } from '../support/console/console.ts';
 import { tabTo, useConsole } from '../support/console/use-console.ts';
+import { configureEndpoint } from '../support/service/installation.ts';
 import { startWebhookReceiver } from '../support/webhooks/receiver.ts';
 import { addWebhook, appendTransfer } from '../support/webhooks/webhooks.ts';
 
@@ -107,6 +108,40 @@ await describeConsole('the focus in the console', () => {
     await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'detached' });
     await hasFocus(page, revoke);
+  });
+
+  test('goes to the fields that a button adds', async () => {
+    const id = await configureEndpoint(console.installation, {
+      name: 'shelf',
+      protocol: 'sftp',
+      host: 'shelf.invalid',
+      username: 'u',
+      password: 'p',
+    });
+    const page = await console.visitSignedIn('/console/transfers/new');
+    const add = page.getByRole('button', { name: 'Add metadata' });
+    for (const number of [1, 2]) {
+      await add.focus();
+      await page.keyboard.press('Enter');
+      await hasFocus(page, page.getByLabel(`Name ${number}`));
+    }
+
+    await page.goto(`/console/settings/endpoints/${id}/edit`);
+    const press = async (name: string) => {
+      await page.getByRole('button', { name }).focus();
+      await page.keyboard.press('Enter');
+    };
+    await press('Replace credentials');
+    await hasFocus(page, page.getByLabel('Sign in with'));
+    await press('Keep credentials');
+    await hasFocus(page, page.getByRole('button', { name: 'Replace credentials' }));
+    await page.locator('details > summary').focus();
+    await page.keyboard.press('Enter');
+    for (const number of [1, 2]) {
+      await press('Add a window');
+      const window = page.getByRole('group', { name: `Window ${number}` });
+      await hasFocus(page, window.getByLabel('Days'));
+    }
   });
 
   test('goes to the next delivery after the retry of one', async () => {

@@ -1,5 +1,7 @@
+import { useRef } from 'preact/hooks';
 import type { Bandwidth } from '../../api/api-types.ts';
 import { Field } from '../../components/forms/field.tsx';
+import { useNextFocus } from '../../components/forms/use-next-focus.ts';
 
 const WINDOW = { days: 'Days', from: 'From', to: 'To', time_zone: 'Time zone' } as const;
 const PLACEHOLDERS = {
@@ -74,13 +76,19 @@ interface BandwidthFieldsProps {
 /** Asks for the limit of the bandwidth, and for times of the day with another one. */
 export function BandwidthFields({ draft, errors, onChange }: BandwidthFieldsProps) {
   const { windows } = draft;
+  const fields = useRef<HTMLFieldSetElement>(null);
+  const focusNext = useNextFocus();
+  function append(): void {
+    focusNext(() => fields.current?.querySelector(':scope > fieldset:last-of-type input'));
+    onChange({ ...draft, windows: [...windows, newWindow()] });
+  }
   const change = (index: number, changes: Partial<DraftWindow>) =>
     onChange({
       ...draft,
       windows: windows.map((window, at) => (at === index ? { ...window, ...changes } : window)),
     });
   return (
-    <fieldset>
+    <fieldset ref={fields}>
       <legend>Bandwidth</legend>
       <div class="field-row">
         <Field
@@ -141,10 +149,7 @@ export function BandwidthFields({ draft, errors, onChange }: BandwidthFieldsProp
       ))}
       {windows.length < MAX_WINDOWS && (
         <div class="actions">
-          <button
-            type="button"
-            onClick={() => onChange({ ...draft, windows: [...windows, newWindow()] })}
-          >
+          <button type="button" onClick={append}>
             Add a window
           </button>
         </div>

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
 import { Field } from '../../components/forms/field.tsx';
+import { useNextFocus } from '../../components/forms/use-next-focus.ts';
 import { PROTOCOLS, type Protocol, type SignIn } from './fields.ts';
 
 interface CredentialsProps {
@@ -28,13 +30,20 @@ export function Credentials({
   children,
 }: CredentialsProps) {
   const ways = PROTOCOLS[protocol].signIn;
+  const fields = useRef<HTMLFieldSetElement>(null);
+  const focusNext = useNextFocus();
+  /** The pressed button goes with what was there. */
+  function ask(toAsk: boolean): void {
+    focusNext(() => fields.current?.querySelector('input, select, textarea, button'));
+    onAsk(toAsk);
+  }
   if (saved && !asked) {
     return (
-      <fieldset>
+      <fieldset ref={fields}>
         <legend>Credentials</legend>
         <p>{ways[saved]?.label}: the saved value is never shown.</p>
         <div class="actions">
-          <button type="button" onClick={() => onAsk(true)}>
+          <button type="button" onClick={() => ask(true)}>
             Replace credentials
           </button>
         </div>
@@ -42,7 +51,7 @@ export function Credentials({
     );
   }
   return (
-    <fieldset>
+    <fieldset ref={fields}>
       <legend>Credentials</legend>
       {Object.keys(ways).length > 1 && (
         <Field label="Sign in with">
@@ -61,7 +70,7 @@ export function Credentials({
       <div class="field-row">{children}</div>
       {saved && (
         <div class="actions">
-          <button type="button" onClick={() => onAsk(false)}>
+          <button type="button" onClick={() => ask(false)}>
             Keep credentials
           </button>
         </div>

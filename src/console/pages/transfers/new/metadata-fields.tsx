@@ -1,5 +1,6 @@
 import { useId, useRef } from 'preact/hooks';
 import { invalidField } from '../../../api/client.ts';
+import { useNextFocus } from '../../../components/forms/use-next-focus.ts';
 
 type Entry = [name: string, value: string];
 
@@ -32,14 +33,20 @@ export function MetadataFields({ entries, onChange, errors }: MetadataFieldsProp
   const id = useId();
   const change = (index: number, entry: Entry) =>
     onChange(entries.map((old, at) => (at === index ? entry : old)));
+  const fields = useRef<HTMLFieldSetElement>(null);
+  const focusNext = useNextFocus();
   const add = useRef<HTMLButtonElement>(null);
   function remove(index: number): void {
     // The button that was pressed goes, and the focus would be lost with it.
     add.current?.focus();
     onChange(entries.filter((_, at) => at !== index));
   }
+  function append(): void {
+    focusNext(() => [...(fields.current?.querySelectorAll('input') ?? [])].at(-2));
+    onChange([...entries, ['', '']]);
+  }
   return (
-    <fieldset>
+    <fieldset ref={fields}>
       <legend>Metadata</legend>
       {entries.map(([name, value], index) => {
         const error = namesOf(name)
@@ -78,7 +85,7 @@ export function MetadataFields({ entries, onChange, errors }: MetadataFieldsProp
       })}
       {entries.length < MAX_ENTRIES && (
         <div class="actions">
-          <button ref={add} type="button" onClick={() => onChange([...entries, ['', '']])}>
+          <button ref={add} type="button" onClick={append}>
             Add
             <span class="visually-hidden"> metadata</span>
           </button>
