@@ -283,6 +283,10 @@ await describeConsole('the home page of the console', () => {
     const page = await openHome();
     const down = finding(page, '1 endpoint is unreachable');
     await down.getByRole('link', { name: 'held' }).waitFor();
+    // Read when it changes, which the relative times in the finding do each minute.
+    const told = page.getByRole('region', { name: 'Needs attention' }).getByRole('status');
+    await eventually(() => told.textContent()).toContain('Problem: 1 endpoint is unreachable');
+    expect(await told.textContent()).not.toContain('ago');
     await eventually(() => described(page, 'Endpoints')).toBe('1 unreachable');
     await down.getByRole('link', { name: 'Show unreachable endpoints' }).click();
     await page.getByText('Shows only unreachable endpoints').waitFor();

@@ -14,6 +14,10 @@ export function Attention({ checks }: { checks: Check[] }) {
 
   return (
     <section class="attention" aria-labelledby="attention" aria-busy={missing.length > 0}>
+      {/* The times in what is shown change with every look, and would be read again each time. */}
+      <p class="visually-hidden" role="status">
+        {missing.length === 0 && inBrief(findings)}
+      </p>
       <h2 id="attention">{findings.length > 0 ? 'Needs attention' : 'State'}</h2>
       {findings.map((finding) => (
         <Notice key={finding.title} finding={finding} />
@@ -43,6 +47,12 @@ export function Attention({ checks }: { checks: Check[] }) {
 
 const WORDS = { bad: 'Problem', warning: 'Warning' } as const;
 const KINDS = { bad: 'danger', warning: 'warning' } as const;
+
+/** Returns what a screen reader reads when it changes. */
+function inBrief(findings: Finding[]): string {
+  if (findings.length === 0) return 'Nothing needs attention';
+  return findings.map(({ tone, title }) => `${WORDS[tone]}: ${title}`).join('. ');
+}
 
 function Notice({ finding: { tone, title, items, link } }: { finding: Finding }) {
   return (
