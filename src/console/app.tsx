@@ -2,6 +2,7 @@ import type { FunctionComponent } from 'preact';
 import lazy from 'preact-iso/lazy';
 import { LocationProvider, Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import { ToastProvider } from './components/feedback/toast.tsx';
+import { PageCodeLoading, pageCode } from './components/layout/page-code.tsx';
 import { Shell } from './components/layout/shell.tsx';
 import { ZoneProvider } from './components/values/time-zone.tsx';
 import { navigationPageOf } from './navigation.ts';
@@ -18,7 +19,7 @@ import { RequireSession, type Scope, SessionProvider, SIGN_IN, useSession } from
  * page: without that of the page's place in the navigation, if none is given.
  */
 const page = (load: () => Promise<FunctionComponent>, scope?: Scope): FunctionComponent => {
-  const Page = lazy(() => load().catch(() => UnavailablePage));
+  const Page = lazy(() => pageCode(load()).catch(() => UnavailablePage));
   return () => {
     const { path } = useRoute();
     const { session } = useSession();
@@ -122,6 +123,7 @@ function Pages() {
             <Route path="/console/settings/endpoints/:id/edit" component={EditEndpointPage} />
             <Route default component={NotFoundPage} />
           </Router>
+          <PageCodeLoading />
         </Shell>
       </OverviewProvider>
     </RequireSession>

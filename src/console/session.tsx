@@ -4,7 +4,7 @@ import { useLocation } from 'preact-iso/router';
 import type { Session } from './api/api-types.ts';
 import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
 import { setCovered } from './api/use-visible.ts';
-import { ProblemNotice } from './components/feedback/problem.tsx';
+import { Loading, ProblemNotice } from './components/feedback/problem.tsx';
 
 export interface SignedIn {
   session: Session;
@@ -142,7 +142,7 @@ export function RequireSession({ again, moved, children }: RequireSessionProps) 
         {cover === 'ended' ? again : cover && moved}
       </>
     );
-  if (!error) return null;
+  if (!error) return <Loading />;
   return (
     <main class="sign-in">
       <ProblemNotice error={error} retry={() => location.reload()} />

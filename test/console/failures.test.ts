@@ -250,6 +250,27 @@ await describeConsole('failures in the console', () => {
     console.pardon('lost');
   });
 
+  test('a page says that it loads while its code, or the whole console, is on its way', async () => {
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.getByRole('heading', { name: 'No webhooks yet' }).waitFor();
+    const loading = page.getByRole('status').filter({ hasText: 'Loading …' });
+    const isCode = (url: URL) => url.pathname.endsWith('.js');
+    const whileCodeIsHeld = async (open: () => Promise<unknown>, title: string) => {
+      const sent = Promise.withResolvers<void>();
+      await page.route(isCode, (route) => sent.promise.then(() => route.continue()));
+      await open();
+      await loading.waitFor();
+      sent.resolve();
+      await page.getByRole('heading', { level: 1, name: title }).waitFor();
+      await eventually(() => loading.count()).toBe(0);
+      await page.unroute(isCode);
+    };
+    const link = page.getByRole('link', { name: 'Checkpoints' });
+    await whileCodeIsHeld(() => link.click(), 'Checkpoints');
+    const { href } = new URL('/console/audit', console.url);
+    await whileCodeIsHeld(() => page.goto(href, { waitUntil: 'commit' }), 'Audit log');
+  });
+
   test('a form says once that its request had no answer', LONG, async () => {
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     await page.getByLabel('Name', { exact: true }).fill('partner');

@@ -92,7 +92,7 @@ function Found({ stale, children }: { stale: boolean; children: string }) {
 }
 
 /** Appears after a moment, so that a fast answer shows no flicker. `over` takes no room. */
-function Loading({ over }: { over: boolean }) {
+export function Loading({ over = false }: { over?: boolean }) {
   return (
     <p class={over ? 'loading over' : 'loading muted'} role="status">
       Loading …
