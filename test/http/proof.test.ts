@@ -102,7 +102,7 @@ describeWithPostgres('the proofs of the API', () => {
     expect(isConsistent(head(older), head(newer), proof)).toBe(true);
     expect(await api.ask('GET', `${path}?from=${newer.size + 1}`)).toMatchObject({
       status: 400,
-      body: { code: 'invalid_parameter' },
+      body: { code: 'invalid_parameter', errors: [{ field: 'from', code: 'invalid_parameter' }] },
     });
     expect(await api.ask('GET', `${path}?from=0`)).toMatchObject({
       status: 400,

@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { toPagination } from '../../contract/pages.ts';
 import * as schemas from '../../contract/proof.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { DomainError, fieldError } from '../../domain/errors.ts';
 import { CHECKPOINTS } from '../../domain/events/streams.ts';
 import { isCheckpointEvent } from '../../domain/proof/signed-checkpoint.ts';
 import { proveConsistency } from '../../projections/proof/consistency.ts';
@@ -128,9 +128,10 @@ export function checkpointRoutes({
         const { size, note } = await find(request.params.size);
         const from = Number(request.query.from);
         if (from > size)
-          throw new DomainError(
+          throw fieldError(
+            'from',
+            `must be at most ${size}, the size of the checkpoint`,
             'invalid_parameter',
-            `from: must be at most ${size}, the size of the checkpoint`,
           );
         const proof = await proveConsistency(sql, from, { size, note });
         return { from, size, proof: proof.map((hash) => Buffer.from(hash).toString('hex')) };
