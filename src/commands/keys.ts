@@ -1,5 +1,5 @@
 import type { KeyRequest } from '../contract/keys.ts';
-import { parseDuration } from '../domain/durations.ts';
+import { durationWithin, parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
@@ -71,8 +71,8 @@ function expiry(expiresIn: string, now: number, allowNever: boolean): string | n
       'must be a duration: this installation does not allow keys that never expire',
     );
   }
-  const life = parseDuration(expiresIn);
-  if (life < 1 || life > parseDuration(LIFETIME.longest))
+  const life = durationWithin(expiresIn, 1, parseDuration(LIFETIME.longest));
+  if (life === null)
     throw fieldError('expires_in', `must be above 0 and at most ${LIFETIME.longest}`);
   return new Date(now + life).toISOString();
 }

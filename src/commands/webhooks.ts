@@ -5,7 +5,7 @@ import type {
   WebhookChanges,
   WebhookRequest,
 } from '../contract/webhooks/requests.ts';
-import { parseDuration } from '../domain/durations.ts';
+import { durationWithin, parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
@@ -119,9 +119,8 @@ export async function rotateWebhookSecret(
   request: RotationRequest,
   cause: Cause,
 ): Promise<WithSecret> {
-  const grace = parseDuration(request.grace);
-  if (grace > parseDuration(LONGEST_GRACE))
-    throw fieldError('grace', `must be at most ${LONGEST_GRACE}`);
+  const grace = durationWithin(request.grace, 0, parseDuration(LONGEST_GRACE));
+  if (grace === null) throw fieldError('grace', `must be at most ${LONGEST_GRACE}`);
   const stream = streamName('webhook', webhookId);
   const isThisRotation = ({ type, metadata }: StoredEvent) =>
     type === 'webhook.secret_rotated' && metadata.correlation_id === cause.correlationId;

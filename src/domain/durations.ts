@@ -26,3 +26,14 @@ export function parseDuration(text: string): number {
   }
   return ms;
 }
+
+/** Converts a duration as `parseDuration` does. Returns null if it is none of `least` to `most` ms. */
+export function durationWithin(text: string, least: number, most: number): number | null {
+  try {
+    const ms = parseDuration(text);
+    return ms >= least && ms <= most ? ms : null;
+  } catch (error) {
+    if (error instanceof DomainError) return null;
+    throw error;
+  }
+}

@@ -1,5 +1,5 @@
-import { describe, expect, it } from 'vitest';
-import { parseDuration } from '../../src/domain/durations.ts';
+import { describe, expect, it, test } from 'vitest';
+import { durationWithin, parseDuration } from '../../src/domain/durations.ts';
 
 describe('parseDuration', () => {
   it.each([
@@ -45,4 +45,15 @@ describe('parseDuration', () => {
       }),
     );
   });
+});
+
+test.each([
+  ['0s', null],
+  ['1ms', 1],
+  ['2s', 2_000],
+  ['2001ms', null],
+  ['999999999d', null],
+  ['soon', null],
+])('a duration of 1 ms to 2 s: %j', (text, ms) => {
+  expect(durationWithin(text, 1, 2_000)).toBe(ms);
 });

@@ -135,6 +135,7 @@ describeWithPostgres('/v1/keys', () => {
     ['no scopes', { scopes: [] }, 'scopes'],
     ['an unknown scope', { scopes: ['everything'] }, 'scopes[0]'],
     ['a lifetime that is too long', { expires_in: '366d' }, 'expires_in'],
+    ['a lifetime of more than a century', { expires_in: '999999999d' }, 'expires_in'],
     ['no expiry, if that is not allowed', { expires_in: 'never' }, 'expires_in'],
     ['an unknown field', { colour: 'red' }, 'colour'],
     ['no name', { name: undefined }, 'name'],

@@ -419,6 +419,7 @@ describeWithPostgres('webhooks over HTTP', () => {
     test.each([
       [{ grace: '8d' }, 'grace validation_failed'],
       [{ grace: '168h1m' }, 'grace validation_failed'],
+      [{ grace: '999999999d' }, 'grace validation_failed'],
       [{ grace: '-1s' }, 'grace validation_failed'],
       [{ grace: 3600 }, 'grace validation_failed'],
       [{ secret: 'short' }, 'secret validation_failed'],

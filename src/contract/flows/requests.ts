@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { parseDuration } from '../../domain/durations.ts';
-import { DomainError } from '../../domain/errors.ts';
+import { durationWithin } from '../../domain/durations.ts';
 import { FLOW_STARTS, FLOW_STATUSES, type FlowReady } from '../../domain/flows/flow.ts';
 import { objectionToTemplate } from '../../domain/flows/template.ts';
 import { EVERY_MS, type FlowTrigger, objectionToCron } from '../../domain/flows/trigger.ts';
@@ -24,15 +23,10 @@ export const flowStart = z.enum(FLOW_STARTS).meta({ id: 'FlowStart' });
 const duration = (least: number, most: number, range: string) =>
   text
     .max(12)
-    .refine((value) => {
-      try {
-        const ms = parseDuration(value);
-        return ms >= least && ms <= most;
-      } catch (error) {
-        if (error instanceof DomainError) return false;
-        throw error;
-      }
-    }, `must be a duration ${range}, such as 30s, 5m or 1h`)
+    .refine(
+      (value) => durationWithin(value, least, most) !== null,
+      `must be a duration ${range}, such as 30s, 5m or 1h`,
+    )
     .transform((value) => value.trim());
 
 const folderUri = uriOf('source.uri').transform((value) =>
