@@ -29,7 +29,7 @@ export function checkpointRoutes({
     await rejectIfBehind(Number(size));
     throw new DomainError(
       'not_found',
-      `No checkpoint was signed over exactly ${size} events: GET /v1/checkpoints lists their sizes`,
+      `No checkpoint has the size ${size}: GET /v1/checkpoints lists those that there are`,
     );
   }
 
