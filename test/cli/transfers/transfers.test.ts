@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { newId } from '../../../src/domain/ids.ts';
 import { type Shelf, startShelf } from '../../support/file-servers/sftp/shelf.ts';
 import {
   createTestDatabase,
@@ -337,6 +338,14 @@ describeWithPostgres('waybill transfers', () => {
       expect(found!.data[0]).toMatchObject({ id: failedId, status: 'failed' });
       expect((await withError('timeout')).json()).toMatchObject([{ pagination: { total: 0 } }]);
       expect((await withError('oops')).stderr).toMatch(/Allowed choices are auth_failed, /);
+      const [endpoint] = await database.sql<{ endpoint_id: string }[]>`
+        select endpoint_id from read.endpoints where name = 'shelf'`;
+      const listed = ['transfers', 'list', '--sort', 'created_at', '--json', '--error-endpoint'];
+      const [atShelf] = (await cli.run([...listed, endpoint!.endpoint_id])).json<typeof found>();
+      expect(atShelf!.data[0]).toMatchObject({ id: failedId });
+      expect((await cli.run([...listed, newId('end')])).json()).toMatchObject([
+        { pagination: { total: 0 } },
+      ]);
       const watch = ['transfers', 'watch', failedId!];
       expect(await runClosed(settingsFor(database.url), watch)).toBe(6);
 
