@@ -19,13 +19,13 @@ export const pagination = z
   })
   .meta({ id: 'Pagination' });
 
-/** Returns the part of a page beside its results. `shown` is the number of its results. */
-export function toPagination(
+/** Returns the answer for a page of a list that has `total` results. */
+export function toPage<Item>(
+  data: Item[],
   { limit, offset }: { limit: number; offset: number },
-  shown: number,
   total: number,
-): z.output<typeof pagination> {
-  return { total, limit, offset, has_more: offset + shown < total };
+): { data: Item[]; pagination: z.output<typeof pagination> } {
+  return { data, pagination: { total, limit, offset, has_more: offset + data.length < total } };
 }
 
 /** The total of a list of a large table stops here: each counted row costs time. */
@@ -56,14 +56,15 @@ export const searchPagination = pagination
   })
   .meta({ id: 'SearchPagination' });
 
-/** Does the same as `toPagination`. `totalIsExact` is undefined unless it is a search. */
-export function toSearchPagination(
+/** Does the same as `toPage`. `totalIsExact` is undefined unless it is a search. */
+export function toSearchPage<Item>(
+  data: Item[],
   page: { limit: number; offset: number },
-  shown: number,
   { total, totalIsExact }: { total: number; totalIsExact?: boolean },
-): z.output<typeof searchPagination> {
-  const pagination = toPagination(page, shown, total);
-  return totalIsExact === undefined ? pagination : { ...pagination, total_is_exact: totalIsExact };
+): { data: Item[]; pagination: z.output<typeof searchPagination> } {
+  const { pagination } = toPage(data, page, total);
+  if (totalIsExact === undefined) return { data, pagination };
+  return { data, pagination: { ...pagination, total_is_exact: totalIsExact } };
 }
 
 /**

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { createBatch, createFolderBatch, reserveBatch } from '../../commands/create-batch.ts';
 import { batchQuery, batchRequest } from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import { BATCH_STATUSES, type Batch } from '../../domain/batches/batch.ts';
 import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
@@ -203,8 +203,8 @@ async function list(
     () => listBatches(installation.sql, account, status, { limit, offset }),
     ({ total }) => total,
   );
-  const data = found.batches.map(({ counts, ...batch }) => toBatch(batch, counts));
-  const pagination = toPagination({ limit, offset }, data.length, found.total);
+  const batches = found.batches.map(({ counts, ...batch }) => toBatch(batch, counts));
+  const { data, pagination } = toPage(batches, { limit, offset }, found.total);
   if (json) return printJson({ data, pagination });
   await printTable(
     ['ID', 'STATUS', 'CREATED', 'ITEMS', 'COMPLETED', 'FAILED', 'SOURCE'],

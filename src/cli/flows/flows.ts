@@ -7,7 +7,7 @@ import {
   flowStatus,
 } from '../../contract/flows/requests.ts';
 import { toFile } from '../../contract/flows/views.ts';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
@@ -196,8 +196,7 @@ async function list(
     () => listFlows(sql, account, { status, q }, page),
     (found) => found.total,
   );
-  const data = await showFlows(sql, flows);
-  const pagination = toPagination(page, data.length, total);
+  const { data, pagination } = toPage(await showFlows(sql, flows), page, total);
   if (json) return printJson({ data, pagination });
   await printTable(
     ['ID', 'NAME', 'STATUS', 'LAST RUN', 'NEXT RUN', 'WAITING', 'SOURCE'],
@@ -229,8 +228,7 @@ async function files(
     () => listFiles(sql, id, page),
     ({ total }) => total,
   );
-  const data = found.files.map(toFile);
-  const pagination = toPagination(page, data.length, found.total);
+  const { data, pagination } = toPage(found.files.map(toFile), page, found.total);
   if (json) return printJson({ data, pagination });
   await printTable(
     ['FILE', 'VERSION', 'STATUS', 'TAKEN', 'TRANSFER'],

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { createTransfer } from '../../commands/create-transfer.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { abortTransfer, cancelTransfer } from '../../commands/transfers.ts';
-import { toSearchPagination } from '../../contract/pages.ts';
+import { toSearchPage } from '../../contract/pages.ts';
 import type { AfterAnswer } from '../../contract/transfers/after.ts';
 import { transfersToCsv } from '../../contract/transfers/csv.ts';
 import { listQuery, toFilter, transferRequest } from '../../contract/transfers/requests.ts';
@@ -210,11 +210,11 @@ async function list(
     return;
   }
   const { transfers, total } = found;
-  const pagination = toSearchPagination({ limit, offset }, transfers.length, found);
   const waits = await findWaits(sql, transfers);
-  const data = transfers.map((transfer) =>
+  const items = transfers.map((transfer) =>
     toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
   );
+  const { data, pagination } = toSearchPage(items, { limit, offset }, found);
   if (json) return printJson({ data, pagination });
   const rows = data.map((item) => [
     item.id,

@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import { notFound } from '../../domain/errors.ts';
 import {
   type CountedBatch,
@@ -47,10 +47,8 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { status, ...page } = request.query;
         const { accountId } = clientOf(request);
         const { batches, total } = await listBatches(sql, accountId, status, page);
-        return {
-          data: batches.map(({ counts, ...batch }) => toBatch(batch, counts)),
-          pagination: toPagination(page, batches.length, total),
-        };
+        const data = batches.map(({ counts, ...batch }) => toBatch(batch, counts));
+        return toPage(data, page, total);
       },
     });
 
@@ -91,7 +89,7 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       async handler(request): Promise<answers.RejectedItems> {
         const { batch_id } = await find(request);
         const { items, total } = await listRejected(sql, batch_id, request.query);
-        return { data: items, pagination: toPagination(request.query, items.length, total) };
+        return toPage(items, request.query, total);
       },
     });
   };

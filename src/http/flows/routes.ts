@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { createFlow, loadFlow, reserveFlow } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
 import { clientOf } from '../auth/client.ts';
@@ -89,10 +89,7 @@ export function flowRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { status, q, ...page } = request.query;
         const { accountId } = clientOf(request);
         const { flows, total } = await listFlows(sql, accountId, { status, q }, page);
-        return {
-          data: await showFlows(sql, flows),
-          pagination: toPagination(page, flows.length, total),
-        };
+        return toPage(await showFlows(sql, flows), page, total);
       },
     });
 

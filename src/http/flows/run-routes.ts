@@ -3,7 +3,7 @@ import { loadFlow, reachedRevision, requestRun } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
 import * as requests from '../../contract/flows/requests.ts';
 import { toFile, toRun } from '../../contract/flows/views.ts';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flows/queries.ts';
@@ -113,10 +113,7 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { flow_id } = request.params;
         await loadFlow(commands, clientOf(request).accountId, flow_id);
         const { runs, total } = await listRuns(sql, flow_id, request.query);
-        return {
-          data: runs.map(toRun),
-          pagination: toPagination(request.query, runs.length, total),
-        };
+        return toPage(runs.map(toRun), request.query, total);
       },
     });
 
@@ -140,10 +137,7 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { flow_id } = request.params;
         await loadFlow(commands, clientOf(request).accountId, flow_id);
         const { files, total } = await listFiles(sql, flow_id, request.query);
-        return {
-          data: files.map(toFile),
-          pagination: toPagination(request.query, files.length, total),
-        };
+        return toPage(files.map(toFile), request.query, total);
       },
     });
   };

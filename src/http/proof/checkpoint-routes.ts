@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import { toPagination } from '../../contract/pages.ts';
+import { toPage } from '../../contract/pages.ts';
 import * as schemas from '../../contract/proof.ts';
 import { DomainError, fieldError } from '../../domain/errors.ts';
 import { CHECKPOINTS } from '../../domain/events/streams.ts';
@@ -61,10 +61,7 @@ export function checkpointRoutes({
       },
       async handler(request): Promise<schemas.CheckpointList> {
         const { checkpoints, total } = await listCheckpointsOfLog(sql, request.query);
-        return {
-          data: checkpoints.map(schemas.toCheckpoint),
-          pagination: toPagination(request.query, checkpoints.length, total),
-        };
+        return toPage(checkpoints.map(schemas.toCheckpoint), request.query, total);
       },
     });
 

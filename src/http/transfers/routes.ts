@@ -9,7 +9,7 @@ import {
 import type { CommandDeps } from '../../commands/deps.ts';
 import { cancelTransfer, loadTransfer } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
-import { toSearchPagination } from '../../contract/pages.ts';
+import { toSearchPage } from '../../contract/pages.ts';
 import * as answers from '../../contract/transfers/answers.ts';
 import { transfersToCsv } from '../../contract/transfers/csv.ts';
 import * as requests from '../../contract/transfers/requests.ts';
@@ -87,12 +87,10 @@ export function transferRoutes(
         }
         const found = await listTransfers(sql, accountId, filter, { limit, offset, sort });
         const waits = await findWaits(sql, found.transfers);
-        return {
-          data: found.transfers.map((transfer) =>
-            toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
-          ),
-          pagination: toSearchPagination({ limit, offset }, found.transfers.length, found),
-        };
+        const data = found.transfers.map((transfer) =>
+          toListItem(transfer, waits.get(transfer.facts.transfer_id) ?? null),
+        );
+        return toSearchPage(data, { limit, offset }, found);
       },
     });
 
