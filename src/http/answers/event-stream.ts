@@ -5,6 +5,7 @@ import { EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { clientOf } from '../auth/client.ts';
 import { stillValid } from '../auth/still-valid.ts';
+import { disconnectSignal } from './disconnect.ts';
 import type { LimitOpen } from './open-answers.ts';
 
 /**
@@ -39,15 +40,14 @@ export async function sendEvents(
   source: (signal: AbortSignal, quietMs: number) => AsyncGenerator<ServerEvent>,
 ): Promise<FastifyReply> {
   const { sql, limitStreams, closing, heartbeatMs = HEARTBEAT_MS } = deps;
-  const left = new AbortController();
   limitStreams(request, reply);
   // The client left during its admission. No `close` follows that would end the source.
   if (reply.raw.destroyed) return reply;
-  reply.raw.once('close', () => left.abort());
-  const events = source(AbortSignal.any([left.signal, closing]), heartbeatMs);
+  const left = disconnectSignal(reply);
+  const events = source(AbortSignal.any([left, closing]), heartbeatMs);
   const first = (await events.next()).value;
   if (!first) {
-    if (left.signal.aborted) return reply;
+    if (left.aborted) return reply;
     if (closing.aborted) throw new EventStoreUnavailable('the service stops');
     throw new Error('A stream of events has no first event');
   }

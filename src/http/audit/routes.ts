@@ -11,6 +11,7 @@ import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries
 import { readLogFrom } from '../../projections/read-log.ts';
 import type { AccessRecorder } from '../access-log/recorder.ts';
 import { prefersCsv, sendCsv } from '../answers/csv.ts';
+import { disconnectSignal } from '../answers/disconnect.ts';
 import type { LimitOpen } from '../answers/open-answers.ts';
 import { clientOf } from '../auth/client.ts';
 import type { WhileAllowed } from '../auth/while-allowed.ts';
@@ -95,10 +96,8 @@ export function auditRoutes({
         // everything that the log had when the request came.
         const until = record?.position ?? (await store.head());
         const { from = null, stream } = request.query;
-        const closed = new AbortController();
-        reply.raw.once('close', () => closed.abort());
         const batches = readLogFrom(store, {
-          ...{ from, until, stream, signal: closed.signal },
+          ...{ from, until, stream, signal: disconnectSignal(reply) },
           holds: record?.id,
         });
         const visible = lines(

@@ -12,6 +12,7 @@ import {
   accessTo,
   listFolder,
 } from '../../processes/endpoints/open-endpoint.ts';
+import { disconnectSignal } from '../answers/disconnect.ts';
 import { causeOf, clientOf, needScope } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
@@ -162,9 +163,8 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
       },
       async handler(request, reply): Promise<answers.FileList> {
         const { path } = request.query;
-        const left = new AbortController();
-        reply.raw.once('close', () => left.abort());
-        const signal = AbortSignal.any([left.signal, timeLimit(REMOTE_LIMIT_MS, 'open')]);
+        const timeout = timeLimit(REMOTE_LIMIT_MS, 'open');
+        const signal = AbortSignal.any([disconnectSignal(reply), timeout]);
         const entries = await listFolder(vault, await usableEndpoint(deps, request), path, signal);
         return {
           path,

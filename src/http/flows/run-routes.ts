@@ -7,6 +7,7 @@ import { toPage } from '../../contract/pages.ts';
 import { newId } from '../../domain/ids.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flows/queries.ts';
+import { disconnectSignal } from '../answers/disconnect.ts';
 import { clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
 import {
@@ -65,9 +66,8 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
             reserve: () => ({}),
             async run() {
               const { state } = await loadFlow(commands, accountId, flow_id);
-              const left = new AbortController();
-              reply.raw.once('close', () => left.abort());
-              const signal = AbortSignal.any([left.signal, AbortSignal.timeout(DRY_RUN_WITHIN_MS)]);
+              const timeout = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
+              const signal = AbortSignal.any([disconnectSignal(reply), timeout]);
               return { status: 200, body: await dryRun({ sql, commands }, state, signal) };
             },
           });

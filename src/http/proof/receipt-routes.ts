@@ -8,6 +8,7 @@ import { DomainError } from '../../domain/errors.ts';
 import type { Receipt } from '../../domain/proof/receipt.ts';
 import { makeReceipt, type ReceiptAnswer } from '../../projections/proof/receipts.ts';
 import type { AccessRecorder } from '../access-log/recorder.ts';
+import { disconnectSignal } from '../answers/disconnect.ts';
 import { clientOf } from '../auth/client.ts';
 import { responses } from '../openapi/documentation.ts';
 
@@ -52,8 +53,7 @@ export function receiptRoutes({ access, ...deps }: ReceiptDeps): FastifyPluginAs
       async handler(request, reply): Promise<Receipt> {
         const { accountId: account_id } = clientOf(request);
         const { transfer_id } = request.params;
-        const closed = new AbortController();
-        reply.raw.once('close', () => closed.abort());
+        const signal = disconnectSignal(reply);
         const deadline = performance.now() + request.query.wait * 1_000;
         for (;;) {
           const answer = await makeReceipt(deps, account_id, transfer_id);
@@ -61,11 +61,11 @@ export function receiptRoutes({ access, ...deps }: ReceiptDeps): FastifyPluginAs
             access.transferRead(request, 'receipt', { transfer_id, account_id });
             return answer.receipt;
           }
-          if (closed.signal.aborted || performance.now() + LOOK_MS > deadline) {
+          if (signal.aborted || performance.now() + LOOK_MS > deadline) {
             void reply.header('retry-after', String(RETRY_SECONDS));
             throw new DomainError('receipt_not_ready', WAITS_FOR[answer.state]);
           }
-          await sleep(LOOK_MS, undefined, { signal: closed.signal }).catch(() => undefined);
+          await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
         }
       },
     });
