@@ -35,6 +35,7 @@ import { transferRoutes } from './transfers/routes.ts';
 import { webhookChangeRoutes } from './webhooks/change-routes.ts';
 import { deliveryRoutes } from './webhooks/delivery-routes.ts';
 import { operatorDeliveryRoutes } from './webhooks/operator-routes.ts';
+import { redeliveryRoutes } from './webhooks/redelivery-routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
 /** Exports of one key or person that are open in this process, at most. */
@@ -73,6 +74,7 @@ export function routes(deps: AllRoutesDeps): FastifyPluginAsync {
     await app.register(webhookRoutes(deps));
     await app.register(webhookChangeRoutes(deps));
     await app.register(deliveryRoutes(deps));
+    await app.register(redeliveryRoutes(deps));
     await app.register(receiptRoutes(deps));
     await app.register(auditRoutes({ ...deps, ...long }));
     await app.register(signingRoutes(deps));

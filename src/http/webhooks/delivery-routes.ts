@@ -3,14 +3,12 @@ import type { Vault } from '../../adapters/vault.ts';
 import * as schemas from '../../contract/webhooks/deliveries.ts';
 import { webhookParams } from '../../contract/webhooks/requests.ts';
 import { newId } from '../../domain/ids.ts';
-import { ping, redeliver, retryFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
-import { replay } from '../../processes/webhooks/replays.ts';
-import { type Answer, idempotent } from '../idempotency/idempotency.ts';
+import { ping, redeliver } from '../../processes/webhooks/deliveries.ts';
+import { idempotent } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   noQuery,
   responses,
-  WITH_BODY,
   WITH_IDEMPOTENCY_KEY,
 } from '../openapi/documentation.ts';
 import { ownWebhook, type WebhookRoutesDeps } from './answers.ts';
@@ -20,9 +18,15 @@ export interface DeliveryRoutesDeps extends WebhookRoutesDeps {
   vault: Vault;
 }
 
-const ON_POST = [...WITH_IDEMPOTENCY_KEY, 'unknown_field', 'not_found'] as const;
+/** Problems of a request that sends a delivery, and has no body. */
+const ON_POST = [
+  ...WITH_IDEMPOTENCY_KEY,
+  'unknown_field' as const,
+  'not_found' as const,
+  'webhook_disabled' as const,
+];
 
-/** Routes for the deliveries of one webhook of the client's account. */
+/** Routes for single deliveries of a webhook of the client's account, and for their list. */
 export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod {
   const { sql } = deps;
 
@@ -39,10 +43,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: webhookParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, [
-          ...ON_POST,
-          'webhook_disabled',
-        ]),
+        response: responses({ 202: ['The delivery of the ping', schemas.delivery] }, ON_POST),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
@@ -117,10 +118,7 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
         headers: idempotencyHeaders,
         params: schemas.webhookDeliveryParams,
         querystring: noQuery,
-        response: responses({ 202: ['The delivery', schemas.delivery] }, [
-          ...ON_POST,
-          'webhook_disabled',
-        ]),
+        response: responses({ 202: ['The delivery', schemas.delivery] }, ON_POST),
       },
       handler: (request, reply) =>
         idempotent(deps, request, reply, {
@@ -130,69 +128,6 @@ export function deliveryRoutes(deps: DeliveryRoutesDeps): FastifyPluginAsyncZod 
             const { id } = await findDelivery(sql, request.params.delivery_id, { webhookId });
             await redeliver(sql, { deliveryId: id, enabled });
             return accepted(sql, id, pathOf(webhookId, id));
-          },
-        }),
-    });
-
-    app.route({
-      method: 'POST',
-      url: '/webhooks/:webhook_id/retry-failed',
-      config: { scope: 'webhooks:write' },
-      schema: {
-        operationId: 'retryFailedDeliveries',
-        summary: 'Retry all failed deliveries of a webhook',
-        tags: ['Webhooks'],
-        headers: idempotencyHeaders,
-        params: webhookParams,
-        querystring: noQuery,
-        response: responses(
-          { 202: ['The number of deliveries that are pending again', schemas.retried] },
-          [...ON_POST, 'webhook_disabled'],
-        ),
-      },
-      handler: (request, reply) =>
-        idempotent(deps, request, reply, {
-          reserve: () => ({}),
-          async run(): Promise<Answer<schemas.Retried>> {
-            return {
-              status: 202,
-              body: { retried: await retryFailedDeliveries(sql, await ownWebhook(deps, request)) },
-            };
-          },
-        }),
-    });
-
-    app.route({
-      method: 'POST',
-      url: '/webhooks/:webhook_id/replay',
-      config: { scope: 'webhooks:write' },
-      schema: {
-        operationId: 'replayWebhook',
-        summary: 'Replay events to a webhook',
-        description:
-          'Delivers all subscribed events again, from a time or an event up to now, in the ' +
-          'background. This includes events that were delivered and events that never were. ' +
-          'Event ids stay the same.',
-        tags: ['Webhooks'],
-        headers: idempotencyHeaders,
-        params: webhookParams,
-        querystring: noQuery,
-        body: schemas.replayRequest,
-        response: responses({ 202: ['The replay starts', schemas.acceptedReplay] }, [
-          ...WITH_BODY,
-          ...WITH_IDEMPOTENCY_KEY,
-          'not_found',
-        ]),
-      },
-      handler: (request, reply) =>
-        idempotent(deps, request, reply, {
-          reserve: () => ({}),
-          async run(): Promise<Answer<schemas.AcceptedReplay>> {
-            const { webhook_id } = await ownWebhook(deps, request);
-            const left = new AbortController();
-            reply.raw.once('close', () => left.abort());
-            await replay(deps, webhook_id, request.body.from, left.signal);
-            return { status: 202, body: { accepted: true } };
           },
         }),
     });
