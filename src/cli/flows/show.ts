@@ -1,8 +1,140 @@
-import type { FlowAnswer } from '../../contract/flows/answers.ts';
-import { bytes, print, printFacts, printTable } from '../program/output.ts';
+import { type Command, Option } from 'commander';
+import { loadFlow } from '../../commands/flows.ts';
+import type { FlowAnswer, FlowFileList } from '../../contract/flows/answers.ts';
+import { flowPageQuery, flowQuery, flowStatus } from '../../contract/flows/requests.ts';
+import { toFile } from '../../contract/flows/views.ts';
+import { toPage } from '../../contract/pages.ts';
+import type { Installation } from '../../installation.ts';
+import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
+import { listFiles, listFlows } from '../../projections/flows/queries.ts';
+import { bytes, print, printFacts, printJson, printTable } from '../program/output.ts';
+import { noteMore, type PageOptions, withPage } from '../program/page.ts';
+import { parseRequest } from '../program/parse.ts';
+import { fromReadModels } from '../program/read-model.ts';
+import { withInstallation } from '../program/session.ts';
+import type { Common } from '../transfers/flags.ts';
+import { withCommon } from './flags.ts';
+
+interface ListOptions extends Common, PageOptions {
+  status?: string;
+  q?: string;
+}
+
+/** Adds the commands that show flows and the files that they took. */
+export function addShowCommands(flows: Command): void {
+  withCommon(
+    withPage(
+      flows
+        .command('list')
+        .description('list flows, newest first')
+        .option('--q <words>', 'words that are part of the name, source, destination or id')
+        .addOption(new Option('--status <status>').choices(flowStatus.options)),
+    ),
+  ).action((options: ListOptions) =>
+    withInstallation((installation) => list(installation, options)),
+  );
+
+  withCommon(
+    flows
+      .command('show')
+      .description('show a flow, its next run and its last runs')
+      .argument('<flow-id>'),
+  ).action((id: string, options: Common) =>
+    withInstallation((installation) => show(installation, id, options)),
+  );
+
+  withCommon(
+    withPage(
+      flows
+        .command('files')
+        .description('list the versions of files that a flow took or skipped, newest first')
+        .argument('<flow-id>'),
+    ),
+  ).action((id: string, options: Common & PageOptions) =>
+    withInstallation((installation) => files(installation, id, options)),
+  );
+}
+
+async function list(
+  installation: Installation,
+  { account, json, ...options }: ListOptions,
+): Promise<void> {
+  const { status, q, ...page } = parseRequest(flowQuery, options, 'The filter');
+  const { sql } = installation;
+  const { flows, total } = await fromReadModels(
+    installation,
+    ['flows'],
+    () => listFlows(sql, account, { status, q }, page),
+    (found) => found.total,
+  );
+  const { data, pagination } = toPage(await showFlows(sql, flows), page, total);
+  if (json) return printJson({ data, pagination });
+  await printFlows(data);
+  if (pagination.has_more) noteMore(page, data.length, { total });
+}
+
+async function show(
+  { sql, commands }: Installation,
+  id: string,
+  { account, json }: Common,
+): Promise<void> {
+  const { state } = await loadFlow(commands, account, id);
+  const flow = await showFlow(sql, state);
+  await (json ? printJson(flow) : printFlow(flow));
+}
+
+async function files(
+  installation: Installation,
+  id: string,
+  { account, json, ...options }: Common & PageOptions,
+): Promise<void> {
+  const page = parseRequest(flowPageQuery, options, 'The page');
+  const { sql, commands } = installation;
+  await loadFlow(commands, account, id);
+  const found = await fromReadModels(
+    installation,
+    ['flows'],
+    () => listFiles(sql, id, page),
+    ({ total }) => total,
+  );
+  const { data, pagination } = toPage(found.files.map(toFile), page, found.total);
+  if (json) return printJson({ data, pagination });
+  await printFiles(data);
+  if (pagination.has_more) noteMore(page, data.length, found);
+}
+
+function printFlows(flows: FlowAnswer[]): Promise<void> {
+  return printTable(
+    ['ID', 'NAME', 'STATUS', 'LAST RUN', 'NEXT RUN', 'WAITING', 'SOURCE'],
+    flows.map((flow) => [
+      flow.id,
+      flow.name,
+      flow.failing ? `failing: ${flow.failing.error.code}` : flow.status,
+      flow.last_run_at,
+      flow.next_run_at,
+      flow.waiting_files,
+      flow.source.uri,
+    ]),
+    'No flows match',
+  );
+}
+
+function printFiles(files: FlowFileList['data']): Promise<void> {
+  return printTable(
+    ['FILE', 'VERSION', 'STATUS', 'TAKEN', 'TRANSFER'],
+    files.map(({ source_uri, version, status, taken_at, transfer_id }) => [
+      source_uri,
+      version,
+      status,
+      taken_at,
+      transfer_id,
+    ]),
+    'It has taken nothing yet',
+  );
+}
 
 /** Prints a flow and its last runs. */
-export async function printFlow(flow: FlowAnswer): Promise<void> {
+async function printFlow(flow: FlowAnswer): Promise<void> {
   const { source, ready, trigger } = flow;
   const zone = trigger?.time_zone ? ` (${trigger.time_zone})` : '';
   await printFacts({
