@@ -10,7 +10,7 @@ import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { EXIT, type ExitCode } from '../program/exit-codes.ts';
 import { bytes, note, print, printJson, seconds, visible } from '../program/output.ts';
-import { createProgressBar } from '../program/progress.ts';
+import { createProgressBar, type ProgressBar } from '../program/progress.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 
 const LOOK_MS = 200;
@@ -61,19 +61,13 @@ export async function follow(
   id: string,
   { json, signal, onEnd }: FollowOptions,
 ): Promise<TransferDetail> {
-  const { sql } = installation;
   const bar = json ? null : createProgressBar();
   const show = (detail: TransferDetail) => (json ? printJson(detail) : print(inWords(detail)));
-  const startedAt = performance.now();
-  let warned = false;
-  let sized = false;
-  let shown = { at: Number.NEGATIVE_INFINITY, status: '', bytes: -1, wait: '' };
+  const showProgress = bar ? createBarUpdate(bar) : createNewsPrinter(show);
+  const warn = createMoverWarning(() => bar?.clear());
   try {
     for (;;) {
-      const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
-      if (!found) return throwNotFound(installation.sql, accountId, id);
-      const { transfer, moving } = found;
-      const detail = toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
+      const detail = await look(installation, accountId, id);
       if (detail.status in ENDS) {
         bar?.clear();
         onEnd?.(detail);
@@ -81,37 +75,70 @@ export async function follow(
         return detail;
       }
       if (signal.aborted) return detail;
-      // The figures disappear a moment before the end of the transfer appears.
-      const ending = detail.status === 'in_progress' && detail.size_bytes === null && sized;
-      sized ||= detail.size_bytes !== null;
-      if (!ending) bar?.show(detail.progress_pct / 100, progress(detail));
-      const wait = detail.waiting_for?.message ?? '';
-      const news =
-        detail.status !== shown.status ||
-        ((detail.transferred_bytes !== shown.bytes || wait !== shown.wait) &&
-          performance.now() - shown.at > LINE_MS);
-      if (!bar && news) {
-        await show(detail);
-        const { status, transferred_bytes } = detail;
-        shown = { at: performance.now(), status, bytes: transferred_bytes, wait };
-      }
-      if (
-        !warned &&
-        detail.waiting_for?.reason === 'no_mover' &&
-        performance.now() - startedAt > PATIENCE_MS
-      ) {
-        warned = true;
-        bar?.clear();
-        note(
-          'No mover runs, so no transfer moves: start one with `waybill serve` (or `--roles ' +
-            'mover`)',
-        );
-      }
+      await showProgress(detail);
+      warn(detail);
       await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
     }
   } finally {
     bar?.clear();
   }
+}
+
+/** Returns the current state of a transfer. Throws `not_found`. */
+async function look(
+  installation: Installation,
+  accountId: string,
+  id: string,
+): Promise<TransferDetail> {
+  const { sql } = installation;
+  const found = isId('txr', id) ? await currentTransfer(installation, accountId, id) : null;
+  if (!found) return throwNotFound(sql, accountId, id);
+  const { transfer, moving } = found;
+  return toDetail(transfer, { moving, waiting: await findWait(sql, transfer) });
+}
+
+/** Returns a function that draws each state of a transfer as a bar. */
+function createBarUpdate(bar: ProgressBar): (detail: TransferDetail) => void {
+  let sized = false;
+  return (detail) => {
+    // The figures disappear a moment before the end of the transfer appears.
+    const ending = detail.status === 'in_progress' && detail.size_bytes === null && sized;
+    sized ||= detail.size_bytes !== null;
+    if (!ending) bar.show(detail.progress_pct / 100, progress(detail));
+  };
+}
+
+/**
+ * Returns a function that shows a state of a transfer if the status is new, or if something else is
+ * new and `LINE_MS` have passed.
+ */
+function createNewsPrinter(
+  show: (detail: TransferDetail) => Promise<void>,
+): (detail: TransferDetail) => Promise<void> {
+  let shown = { at: Number.NEGATIVE_INFINITY, status: '', bytes: -1, wait: '' };
+  return async (detail) => {
+    const { status, transferred_bytes } = detail;
+    const wait = detail.waiting_for?.message ?? '';
+    const isOther = transferred_bytes !== shown.bytes || wait !== shown.wait;
+    if (status === shown.status && !(isOther && performance.now() - shown.at > LINE_MS)) return;
+    await show(detail);
+    shown = { at: performance.now(), status, bytes: transferred_bytes, wait };
+  };
+}
+
+/** Returns a function that warns once if a transfer still waits for a mover after `PATIENCE_MS`. */
+function createMoverWarning(clear: () => void): (detail: TransferDetail) => void {
+  const startedAt = performance.now();
+  let warned = false;
+  return ({ waiting_for }) => {
+    if (warned || waiting_for?.reason !== 'no_mover') return;
+    if (performance.now() - startedAt <= PATIENCE_MS) return;
+    warned = true;
+    clear();
+    note(
+      'No mover runs, so no transfer moves: start one with `waybill serve` (or `--roles mover`)',
+    );
+  };
 }
 
 /** Returns the message of a wait, and when the wait ends if that is known. */
