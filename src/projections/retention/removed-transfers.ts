@@ -7,7 +7,7 @@ import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connec
 import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { RETENTION } from '../../domain/events/streams.ts';
-import { leftLog, retentionRecords } from '../../domain/retention.ts';
+import { leftLog, type RemovedEvent, retentionRecords } from '../../domain/retention.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { pagesOf, revisionAfter } from '../read-log.ts';
 
@@ -147,13 +147,8 @@ export async function isRecorded(
 ): Promise<boolean> {
   const [row] = await sql<{ record: number }[]>`
     select record from read.retained_transfers where transfer_id = ${transferId}`;
-  const records = row ? await store.read(RETENTION, row.record, 1) : [];
-  return retentionRecords(records).some(({ data }) =>
-    data.transfers.some(
-      ({ transfer_id, events }) =>
-        transfer_id === transferId && events.some(({ id }) => id === eventId),
-    ),
-  );
+  const events = row ? await eventsInRecord(store, row.record, new Set([transferId])) : [];
+  return events.some(({ id }) => id === eventId);
 }
 
 /**
@@ -171,10 +166,20 @@ export async function recordedHashes(
      where transfer_id = any(${transferIds}::text[])`;
   const wanted = new Set(transferIds);
   for (const { record } of rows)
-    for (const { data } of retentionRecords(await store.read(RETENTION, record, 1)))
-      for (const { transfer_id, events } of data.transfers)
-        if (wanted.has(transfer_id)) for (const { id, hash } of events) hashes.set(id, hash);
+    for (const { id, hash } of await eventsInRecord(store, record, wanted)) hashes.set(id, hash);
   return hashes;
+}
+
+/** Returns the events that the record at a revision names for these transfers. */
+async function eventsInRecord(
+  store: EventStore,
+  revision: number,
+  transferIds: ReadonlySet<string>,
+): Promise<RemovedEvent[]> {
+  return retentionRecords(await store.read(RETENTION, revision, 1))
+    .flatMap(({ data }) => data.transfers)
+    .filter(({ transfer_id }) => transferIds.has(transfer_id))
+    .flatMap(({ events }) => events);
 }
 
 /** Returns the positions of the records that name these transfers, by transfer. */
