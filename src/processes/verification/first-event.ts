@@ -3,17 +3,17 @@ import { isFirstOfLog } from '../../domain/events/streams.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 
 /**
- * Returns the fault of the event with which a log begins, if it has one. That event has the id of
- * the log, and `chain.ts` checks its type. Null is the first event of an empty log.
+ * Returns what is wrong with the event with which a log begins. That event has the id of the log,
+ * and `chain.ts` checks its type. Null is the first event of an empty log.
  */
-export function faultOfFirst(event: StoredEvent | null): Fault | null {
-  if (event === null) return nowhere('stream', 'it has no event: all of them were removed');
-  if (!isFirstOfLog(event))
-    return nowhere(
-      'stream',
-      'it does not begin with log.opened, which has its id: that event was removed or moved',
-    );
+export function faultsOfFirst(event: StoredEvent | null): Fault[] {
+  if (event === null) return [nowhere('stream', 'it has no event: all of them were removed')];
+  if (!isFirstOfLog(event)) {
+    const problem =
+      'it does not begin with log.opened, which has its id: that event was removed or moved';
+    return [nowhere('stream', problem)];
+  }
   const { log_id } = (event.data ?? {}) as { log_id?: unknown };
-  if (event.unreadable !== undefined || typeof log_id === 'string') return null;
-  return faultIn(event, 'its log_id is missing: the data was changed');
+  if (event.unreadable !== undefined || typeof log_id === 'string') return [];
+  return [faultIn(event, 'its log_id is missing: the data was changed')];
 }

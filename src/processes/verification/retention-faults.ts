@@ -17,11 +17,25 @@ import { type Fault, faultIn } from './fault.ts';
 const READ_AT_ONCE = 1_000;
 
 /**
- * Returns a fault for each transfer of which a record names some events, and the log has others.
- * `open` has the streams that may continue. A transfer that may leave the log is one of them only
- * if it has left since its first events were read, so the log is asked again.
+ * Yields how the log and the API contradict a record of retention. `open` has the streams that may
+ * continue.
  */
-export async function partlyRemoved(
+export async function* recordFaults(
+  { store, sql, comparesApi }: { store: EventStore; sql: Sql; comparesApi: boolean },
+  event: StoredEvent,
+  open: ReadonlyMap<string, CheckedStream>,
+): AsyncGenerator<Fault> {
+  yield* await partlyRemoved(store, event, open);
+  const unknown = comparesApi ? await unknownToApi(sql, event) : null;
+  if (unknown !== null) yield unknown;
+}
+
+/**
+ * Returns a fault for each transfer of which a record names some events, and the log has others.
+ * A transfer that may leave the log is an open one only if it has left since its first events were
+ * read, so the log is asked again.
+ */
+async function partlyRemoved(
   store: EventStore,
   event: StoredEvent,
   open: ReadonlyMap<string, CheckedStream>,
@@ -46,7 +60,7 @@ export async function partlyRemoved(
  * transfer that begins again after its record. A second record may name the same transfer, so an
  * earlier position is no fault.
  */
-export async function unknownToApi(sql: Sql, event: StoredEvent): Promise<Fault | null> {
+async function unknownToApi(sql: Sql, event: StoredEvent): Promise<Fault | null> {
   const [record] = retentionRecords([event]);
   const ids = record?.data.transfers.map(({ transfer_id }) => transfer_id) ?? [];
   const { reached } = await shownTransfers(sql, []);

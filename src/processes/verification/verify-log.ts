@@ -1,6 +1,6 @@
 /*
  * Verifies the whole log. It reads the log once, in order, and checks
- * - each stream by itself (chain.ts),
+ * - each stream by itself (checked-streams.ts, chain.ts),
  * - each transfer against what the API shows of it (compared-api.ts),
  * - positions against the head, if the engine's positions have no gaps,
  * - that the triggers which protect an embedded log are there,
@@ -21,7 +21,7 @@
  * again what was found since.
  */
 import type { KeyObject } from 'node:crypto';
-import type { EventStore } from '../../adapters/event-store/port.ts';
+import type { EventBatch, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
@@ -32,20 +32,19 @@ import {
   SIGNING_KEYS,
 } from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
-import type { RemovedLeaf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
-import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
+import { createRemovedLeaves, type Woven } from '../../projections/retention/removed-leaves.ts';
 import { leavingAfter } from '../../projections/retention/removed-transfers.ts';
-import { type ChainState, createChainVerifier } from './chain.ts';
+import { type CheckedStreamsState, createCheckedStreams } from './checked-streams.ts';
 import { type ComparedApiDeps, type ComparedApiState, createComparedApi } from './compared-api.ts';
 import { type ComparedTreeState, createComparedTree } from './compared-tree.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
-import { faultOfFirst } from './first-event.ts';
+import { faultsOfFirst } from './first-event.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
 import { createLoggedKeys, type LoggedKey } from './logged-keys.ts';
 import { positionFaults } from './position-faults.ts';
-import { misnamed, partlyRemoved, unknownToApi } from './retention-faults.ts';
+import { misnamed, recordFaults } from './retention-faults.ts';
 
 const BATCH = 5_000;
 
@@ -60,12 +59,14 @@ export interface VerificationDeps extends ComparedApiDeps {
 }
 
 /** All that a later run needs to continue. */
-export interface VerificationState extends ChainState, ComparedApiState, ComparedTreeState {
+export interface VerificationState
+  extends CheckedStreamsState,
+    ComparedApiState,
+    ComparedTreeState {
   position: bigint;
   events: number;
   /** How many events left the log by retention, before the position. */
   retained: number;
-  streams: number;
   faults: number;
   keys: LoggedKey[];
 }
@@ -113,132 +114,151 @@ export async function verifyLog(
   deps: VerificationDeps,
   options: VerificationOptions,
 ): Promise<Verdict> {
-  const { store, sql, logId } = deps;
-  const { checkpoints, damaged = [], keys: given = [] } = options;
-  const { resume, report, onProgress, save } = options;
+  const { store } = deps;
+  const { resume, report, onProgress, save, batchSize = BATCH } = options;
   const start = resume ?? START;
-  let { position, events, retained, streams, faults } = start;
-  const from = position === 0n ? null : position;
+  let { faults } = start;
+
+  async function reportAll(found: Iterable<Fault> | AsyncIterable<Fault>): Promise<void> {
+    for await (const fault of found) {
+      faults++;
+      await report(fault);
+    }
+  }
+
+  const head = Number((await store.head()) ?? 0n);
+  const log = await createCheckedLog(deps, options, start);
+  if (resume === null) await reportAll(faultsOfFiles(deps, options));
+  for await (const batch of readLog(store, { from: placeOf(start), batchSize })) {
+    await reportAll(log.faultsOfBatch(batch));
+    onProgress(log.events(), head === 0 ? 1 : Number(batch.position) / head);
+    await save(() => ({ ...log.state(), faults }));
+  }
+  await reportAll(log.faultsAtEnd(() => faults > 0));
+  return { ...log.verdict(), faults };
+}
+
+/** Returns the position after which a run reads; null before the first event. */
+function placeOf({ position }: VerificationState): bigint | null {
+  return position === 0n ? null : position;
+}
+
+/** Yields what is wrong with the kept files by themselves. */
+function* faultsOfFiles(
+  { logId }: VerificationDeps,
+  { checkpoints, damaged = [] }: VerificationOptions,
+): Generator<Fault> {
+  for (const { source, problem } of damaged) yield nowhere('checkpoint', `${source}: ${problem}`);
+  yield* contradictions(checkpoints, logId);
+}
+
+/** The log, as far as it was read. */
+interface CheckedLog {
+  /** Yields what is wrong with the next events of the log. */
+  faultsOfBatch(batch: EventBatch): AsyncGenerator<Fault>;
+  /** Yields what shows only in the whole log. `hasFaults`: if any were found so far. */
+  faultsAtEnd(hasFaults: () => boolean): AsyncGenerator<Fault>;
+  /** Returns how many events were checked. */
+  events(): number;
+  verdict(): Omit<Verdict, 'faults'>;
+  state(): Omit<VerificationState, 'faults'>;
+}
+
+async function createCheckedLog(
+  deps: VerificationDeps,
+  { checkpoints, keys: given = [] }: VerificationOptions,
+  start: VerificationState,
+): Promise<CheckedLog> {
+  const { store, sql, logId } = deps;
+  const from = placeOf(start);
+  let { position, events, retained } = start;
+  const size = () => events + retained;
   const keys = createLoggedKeys(logId, given, start.keys);
-  const verifier = createChainVerifier(start);
+  const streams = createCheckedStreams(store, start);
   const api = createComparedApi(deps, start);
   const hasTree = checkpoints.length > 0;
-  const tree = createComparedTree(checkpoints, hasTree ? events + retained : 0, start);
+  const tree = createComparedTree(checkpoints, hasTree ? size() : 0, start);
   const removed = createRemovedLeaves(store, from);
-  const head = Number((await store.head()) ?? 0n);
+  let inRecords: Promise<ReadonlySet<string>> | null = null;
   // Before the records are read: a removal follows its record.
   const removedBefore = (await store.countRemoved?.(position)) ?? 0;
 
-  async function fault(found: Fault): Promise<void> {
-    faults++;
-    await report(found);
-  }
-
-  async function allOf(found: Iterable<Fault> | AsyncIterable<Fault>): Promise<void> {
-    for await (const one of found) await fault(one);
-  }
-
-  let inRecords: Promise<ReadonlySet<string>> | null = null;
   function recorded(): Promise<ReadonlySet<string>> {
     inRecords ??= leavingAfter(store, 0n).then((ids) => new Set(ids));
     return inRecords;
   }
 
-  let isFirst = from === null;
-  async function checkFirst(event: StoredEvent | null): Promise<void> {
-    if (!isFirst) return;
-    isFirst = false;
-    const found = faultOfFirst(event);
-    if (found !== null) await fault(found);
-  }
-
-  async function check(event: StoredEvent): Promise<void> {
+  async function* faultsOfEvent(event: StoredEvent): AsyncGenerator<Fault> {
+    if (from === null && events === 0) yield* faultsOfFirst(event);
     events++;
-    await checkFirst(event);
-    if (verifier.mayBeForgotten(event.stream)) {
-      const last = await lastBefore(store, event);
-      if (last !== null) verifier.recall(last);
-    }
-    const checked = verifier.check(event);
-    // The store is only asked about a faulty log: the first event of a stream has the revision 0.
-    const isNew = async () => event.revision === 0 || (await lastBefore(store, event)) === null;
-    if (checked.opened && (await isNew())) streams++;
-    for (const problem of checked.problems) await fault(faultIn(event, problem));
+    const checked = await streams.check(event);
+    for (const problem of checked.problems) yield faultIn(event, problem);
     api.add(event, checked);
-    if (event.stream === SIGNING_KEYS) await allOf(keys.add(event, events + retained - 1));
-    if (event.stream === CHECKPOINTS) await allOf(keys.checkpointFaults(event));
-    if (event.stream !== RETENTION) return;
-    await allOf(await partlyRemoved(store, event, verifier.open()));
-    const unknown = deps.comparesApi ? await unknownToApi(sql, event) : null;
-    if (unknown !== null) await fault(unknown);
+    if (event.stream === SIGNING_KEYS) yield* keys.add(event, size() - 1);
+    if (event.stream === CHECKPOINTS) yield* keys.checkpointFaults(event);
+    if (event.stream === RETENTION) yield* recordFaults(deps, event, streams.open());
   }
 
-  if (resume === null) {
-    await allOf(
-      damaged.map(({ source, problem }) => nowhere('checkpoint', `${source}: ${problem}`)),
-    );
-    await allOf(contradictions(checkpoints, logId));
+  /**
+   * Skips a leaf that a record of retention names. If the log still has its event, the event is
+   * about to leave, or an EventStoreDB has not freed its space. The event is as recorded, but other
+   * events of its stream may be gone.
+   */
+  function skipRemoved(leaf: StoredEvent | null): void {
+    retained++;
+    if (leaf?.revision === 0) api.addLeaving(aggregateIdOf(leaf));
   }
-  for await (const batch of readLog(store, { from, batchSize: options.batchSize ?? BATCH })) {
-    const gone: RemovedLeaf[] = [];
-    for (const { leaf, removed: named } of await removed.weave(
-      events + retained,
-      batch.events.filter(({ isForeign }) => !isForeign),
-      hashOf,
-    )) {
+
+  async function* faultsOfLeaves(leaves: Woven<StoredEvent>[]): AsyncGenerator<Fault> {
+    for (const { leaf, removed } of leaves) {
       if (leaf !== null) position = leaf.position;
-      // It is about to leave the log, or an EventStoreDB has not freed its space: it is as
-      // recorded, but other events of its stream may be gone.
-      if (named !== null) {
-        retained++;
-        gone.push(named);
-        if (leaf?.revision === 0) api.addLeaving(aggregateIdOf(leaf));
-      } else await check(leaf);
-      if (hasTree) tree.append(leaf === null ? named.hash : hashOf(leaf), position);
+      if (removed === null) yield* faultsOfEvent(leaf);
+      else skipRemoved(leaf);
+      if (hasTree) tree.append(leaf === null ? removed.hash : hashOf(leaf), position);
     }
-    await allOf(await foreignFaults(deps, batch.events, recorded));
-    position = batch.position;
-    if (deps.comparesTree) await allOf(await misnamed(sql, gone));
-    await allOf(api.faultsOfBatch(position));
-    onProgress(events, head === 0 ? 1 : Number(position) / head);
-    await save(() => ({
-      ...{ position, events, retained, streams, faults, ...api.state(), ...tree.state() },
-      ...{ ...verifier.state(), keys: keys.state() },
-    }));
   }
 
-  await checkFirst(null);
-
-  async function countNamed(): Promise<number> {
+  async function countNamed(hasFaults: boolean): Promise<number> {
     // If other events are missing, the last removed ones have their places beyond the end.
-    const beyond = faults > 0 ? await removed.countFrom(events + retained) : 0;
+    const beyond = hasFaults ? await removed.countFrom(size()) : 0;
     return retained - start.retained + beyond;
   }
-  await allOf(positionFaults(store, removedBefore, countNamed));
-  const unprotected = store.engine === 'postgres' ? await unprotectedTable(sql) : null;
-  if (unprotected !== null)
-    await fault(
-      nowhere(
-        'triggers',
-        `the table ${unprotected} lacks a trigger that protects it from changes, or has it disabled`,
-      ),
-    );
-  await allOf(api.faultsAtEnd(verifier.open(), position));
-  const comparedApi = api.isComplete();
-  await allOf(tree.faultsAtEnd(deps));
-  await allOf(keys.faultsAtEnd(checkpoints));
+
   return {
-    ...{ events, retained, streams, faults, comparedApi, keys: keys.state() },
-    agreed: tree.agreedCheckpoint(),
+    async *faultsOfBatch(batch) {
+      const own = batch.events.filter(({ isForeign }) => !isForeign);
+      const leaves = await removed.weave(size(), own, hashOf);
+      yield* faultsOfLeaves(leaves);
+      yield* await foreignFaults(deps, batch.events, recorded);
+      position = batch.position;
+      const named = leaves.flatMap(({ removed }) => removed ?? []);
+      if (deps.comparesTree) yield* await misnamed(sql, named);
+      yield* api.faultsOfBatch(position);
+    },
+    async *faultsAtEnd(hasFaults) {
+      if (from === null && events === 0) yield* faultsOfFirst(null);
+      yield* positionFaults(store, removedBefore, () => countNamed(hasFaults()));
+      yield* faultsOfTriggers(deps);
+      yield* api.faultsAtEnd(streams.open(), position);
+      yield* tree.faultsAtEnd(deps);
+      yield* keys.faultsAtEnd(checkpoints);
+    },
+    events: () => events,
+    verdict: () => ({
+      ...{ events, retained, streams: streams.count(), keys: keys.state() },
+      ...{ agreed: tree.agreedCheckpoint(), comparedApi: api.isComplete() },
+    }),
+    state: () => ({
+      ...{ position, events, retained, keys: keys.state() },
+      ...{ ...streams.state(), ...api.state(), ...tree.state() },
+    }),
   };
 }
 
-/** Returns the event of a stream that the log has last before this one; null if there is none. */
-async function lastBefore(store: EventStore, event: StoredEvent): Promise<StoredEvent | null> {
-  let last: StoredEvent | null = null;
-  for (const other of await store.read(event.stream)) {
-    if (other.isForeign || other.position >= event.position) continue;
-    if (last === null || other.position > last.position) last = other;
-  }
-  return last;
+/** Yields a table of an embedded log that lacks its protection. */
+async function* faultsOfTriggers({ store, sql }: VerificationDeps): AsyncGenerator<Fault> {
+  const table = store.engine === 'postgres' ? await unprotectedTable(sql) : null;
+  if (table === null) return;
+  const problem = 'lacks a trigger that protects it from changes, or has it disabled';
+  yield nowhere('triggers', `the table ${table} ${problem}`);
 }
