@@ -1,5 +1,5 @@
 import { connect } from '../src/adapters/postgres/connect.ts';
-import { INDEXED } from '../src/installation.ts';
+import { INDEXED } from '../src/adapters/postgres/pools.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
 import type { Page, TransferFilter } from '../src/projections/transfers/filter.ts';
 import { listTransfers } from '../src/projections/transfers/queries.ts';

@@ -6,15 +6,10 @@ import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
-import { connect, type Sql, type Transaction } from './adapters/postgres/connect.ts';
+import type { Sql, Transaction } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { exclusively } from './adapters/postgres/exclusively.ts';
-import {
-  createLocks,
-  hasLockHolders,
-  LOCKS_LOST_AFTER_MS,
-  type Locks,
-} from './adapters/postgres/locks.ts';
+import { createLocks, hasLockHolders, type Locks } from './adapters/postgres/locks.ts';
 import {
   isMigrated,
   MigrationError,
@@ -22,6 +17,7 @@ import {
   requireRestored,
 } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
+import { closePools, createPools, type Pools } from './adapters/postgres/pools.ts';
 import {
   createVault,
   forgetLostMasterKey,
@@ -48,24 +44,6 @@ import { type OtherVersions, prepareReadModels } from './projections/read-models
 import { catchUpIfIdle } from './projections/run-consumer.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
-/**
- * Forces index scans. The best plan for an empty table is a full scan. A prepared statement keeps
- * that plan, and gets slower with every row. Without full scans, Postgres before 18 estimates such
- * high costs for a table without an index that it would compile the query, so `jit` is off too.
- */
-export const INDEXED = { enable_seqscan: 'off', jit: 'off' };
-/**
- * Commits are on disk a moment later. A repeated statement is planned once, for any number of rows.
- * A process that freezes within a transaction keeps its checkpoint locked. The next process must
- * not wait for that when it has the consumer's lock.
- */
-const DERIVED = {
-  ...INDEXED,
-  synchronous_commit: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  idle_in_transaction_session_timeout: LOCKS_LOST_AFTER_MS,
-};
-
 /** The id of a log that was changed, if nothing tells its true one. */
 const UNKNOWN_LOG = 'unknown';
 
@@ -73,18 +51,9 @@ const UNKNOWN_LOG = 'unknown';
 type Closers = (() => Promise<unknown>)[];
 
 /** An open installation, which the service and the operator's commands share. */
-export interface Installation {
+export interface Installation extends Pools {
   config: Config;
   logger: Logger;
-  /** Every commit is on disk before its answer. */
-  sql: Sql;
-  /** Commits are on disk a moment later. For tables that follow the log, and their checkpoints. */
-  derived: Sql;
-  /**
-   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit.
-   * Commits are on disk a moment later, or with the next commit of `sql`.
-   */
-  patient: Sql;
   store: EventStore;
   /** Identifies this log among all logs. */
   logId: string;
@@ -185,25 +154,18 @@ async function openPostgres(
   logger: Logger,
   { opensChangedLog = false, onPostgres }: OpenOptions,
   closers: Closers,
-): Promise<Pick<Installation, 'sql' | 'derived' | 'patient'> & { url: string }> {
+): Promise<Pools & { url: string }> {
   const needsTables = opensChangedLog && config.eventStore === null;
   if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
   const url = config.databaseUrl ?? (await embedded(config, logger, closers));
   onPostgres?.(url);
-  const sql = connect(url, { max: 20, settings: INDEXED });
-  const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
-  const patient = connect(url, {
-    max: 5,
-    settings: { ...INDEXED, synchronous_commit: 'off' },
-    answerWithinMs: null,
-    listener: sql,
-  });
-  const pools = [sql, derived, patient];
-  closers.push(() => Promise.all(pools.map((pool) => pool.end({ timeout: 5 }))));
-  if (config.databaseUrl !== null) await requireOwnSessions(pools);
+  const pools = createPools(url);
+  closers.push(() => closePools(pools));
+  const { sql, patient } = pools;
+  if (config.databaseUrl !== null) await requireOwnSessions(Object.values(pools));
   if (needsTables && !(await isMigrated(sql))) throw noLog();
   await migrate(patient);
-  return { url, sql, derived, patient };
+  return { url, ...pools };
 }
 
 /** Opens the vault with the keys of the settings, or with those that replace a lost one. */

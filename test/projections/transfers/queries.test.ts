@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect, type Sql } from '../../../src/adapters/postgres/connect.ts';
+import { INDEXED } from '../../../src/adapters/postgres/pools.ts';
 import { CHANGES, type Change } from '../../../src/domain/transfers/decider.ts';
 import type { TransferErrorCode, TransferPhase } from '../../../src/domain/transfers/errors.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type TransferEvent,
   type TransferStatus,
 } from '../../../src/domain/transfers/transfer.ts';
-import { INDEXED } from '../../../src/installation.ts';
 import { createQueue } from '../../../src/processes/dispatch/queue-estimate.ts';
 import { findTransfer } from '../../../src/processes/live/queries.ts';
 import { prepareReadModels } from '../../../src/projections/read-models.ts';

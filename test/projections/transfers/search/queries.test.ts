@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connect } from '../../../../src/adapters/postgres/connect.ts';
+import { INDEXED } from '../../../../src/adapters/postgres/pools.ts';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import type { TransferErrorCode } from '../../../../src/domain/transfers/errors.ts';
 import {
@@ -8,7 +9,6 @@ import {
   type TransferCreated,
   type TransferEvent,
 } from '../../../../src/domain/transfers/transfer.ts';
-import { INDEXED } from '../../../../src/installation.ts';
 import { prepareReadModels } from '../../../../src/projections/read-models.ts';
 import type { TransferFilter } from '../../../../src/projections/transfers/filter.ts';
 import { transfersProjection } from '../../../../src/projections/transfers/projection.ts';
