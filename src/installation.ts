@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { noLog, openLog } from './adapters/event-store/log-id.ts';
+import { openStore } from './adapters/event-store/open-store.ts';
 import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
-import { createPostgresLog } from './adapters/event-store/postgres/log.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
 import type { Sql, Transaction } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
@@ -273,17 +273,4 @@ async function replaceLostKey(config: Config, sql: Sql): Promise<MasterKeys> {
   const keys = await masterKeysOf(config, async () => false);
   await forgetLostMasterKey({ sql, keys });
   return keys;
-}
-
-/** Opens the log of the configured engine. `keepsUnreadable` as in `PostgresLogOptions`. */
-export async function openStore(
-  config: Pick<Config, 'eventStore' | 'streamPrefix'>,
-  sql: Sql,
-  { keepsUnreadable = false }: { keepsUnreadable?: boolean } = {},
-): Promise<EventStore> {
-  const prefix = config.streamPrefix;
-  if (config.eventStore === null) return createPostgresLog({ sql, prefix, keepsUnreadable });
-  // Loaded only if it is used: it would add 0.1 s to every command.
-  const { createEventStoreDb } = await import('./adapters/event-store/eventstoredb/log.ts');
-  return createEventStoreDb({ ...config.eventStore, prefix, keepsUnreadable });
 }

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { addressOf } from '../../adapters/event-store/eventstoredb/client-url.ts';
+import { openStore } from '../../adapters/event-store/open-store.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { createPostgresLog } from '../../adapters/event-store/postgres/log.ts';
 import { parseConfig } from '../../config.ts';
 import { DomainError } from '../../domain/errors.ts';
-import { type Installation, openStore } from '../../installation.ts';
+import type { Installation } from '../../installation.ts';
 import { copyLog } from '../../processes/log-copy/copy-log.ts';
 import { followCopy } from '../../processes/log-copy/follow-copy.ts';
 import { recordAccess } from '../program/access.ts';

@@ -3,10 +3,11 @@ import { readdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { replaceFile } from '../../adapters/durable-file.ts';
+import { openStore } from '../../adapters/event-store/open-store.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { SIGNING_KEYS } from '../../domain/events/streams.ts';
-import { type Installation, openStore } from '../../installation.ts';
+import type { Installation } from '../../installation.ts';
 import type { Fault } from '../../processes/verification/fault.ts';
 import {
   type DamagedCheckpoint,
