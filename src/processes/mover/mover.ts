@@ -53,13 +53,13 @@ import { createEndpointPool, type EndpointPool } from '../endpoints/pool.ts';
 import { type AttemptDeps, beginAttempt } from './attempt.ts';
 import { type BandwidthLimits, createBandwidthLimits, keepLimits } from './bandwidth.ts';
 import { createBufferPool } from './buffer-pool.ts';
-import { type ClaimMetrics, createClaimLoop } from './claim-loop.ts';
+import { type ClaimLoop, type ClaimMetrics, createClaimLoop } from './claim-loop.ts';
 import { runCleanUps } from './cleanup.ts';
 import { createHashThread } from './hash/hash-thread.ts';
 import { createInlineHasher } from './hash/hasher.ts';
 import { keepLeases } from './leases.ts';
 import { createLeftToOthers } from './left-to-others.ts';
-import { createSlots } from './slots.ts';
+import { createSlots, type Slots } from './slots.ts';
 import { createWriteBarrier } from './write-barrier.ts';
 
 /**
@@ -107,17 +107,12 @@ export interface MoverDeps extends ConsumerDeps {
  */
 export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<void> {
   const processId = `${hostname()}:${process.pid}:${newId('clm').slice(-6)}`;
-  const sourceThread = createFileThread('sources');
-  const destinationThread = createFileThread('destinations');
-  const hashThread = createHashThread();
-  const sources = createEndpointPool({ vault: deps.vault, open: sourceThread.open });
-  const destinations = createEndpointPool({ vault: deps.vault, open: destinationThread.open });
+  const threads = createThreads(deps.vault);
+  const { sources, destinations } = threads;
   const saveSoon = createBatcher((saves: ResumeSave[]) => saveResumeRecords(deps.sql, saves));
   const saveDurably = createBatcher((saves: ResumeSave[]) =>
     saveResumeRecords(deps.durable, saves),
   );
-  const createHasher = (size: number) =>
-    size > SMALL_FILE_BYTES ? hashThread.create() : createInlineHasher();
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const slots = createSlots(deps.slots);
   const leftToOthers = createLeftToOthers();
@@ -130,19 +125,9 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     begin: (claim, catalog) => beginAttempt(attemptDeps, claim, catalog),
   });
   const { attempts } = claims;
+  const reports = createReports(deps.sql, processId, slots, claims);
   const givenUp = new AbortController();
-  /** Bytes that no report to Postgres has. */
-  let unreported = 0;
-
-  const threads: Record<Side, FileThread> = {
-    source: sourceThread,
-    destination: destinationThread,
-  };
-  const bandwidth = createBandwidthLimits({
-    ...deps,
-    processId,
-    setRate: (side, endpointId, rate) => threads[side].setRate(endpointId, rate),
-  });
+  const bandwidth = createBandwidthLimits({ ...deps, processId, setRate: threads.setRate });
 
   const attemptDeps: AttemptDeps & { durable: Sql } = {
     ...deps,
@@ -151,40 +136,25 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     leftToOthers,
     sources,
     destinations,
-    createHasher,
+    createHasher: threads.createHasher,
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
     slots,
     bandwidth,
     gather: createWriteBarrier(claims.countNearBarrier, GATHER_MS),
     moved(bytes) {
-      unreported += bytes;
+      reports.add(bytes);
       deps.metrics.moved(bytes);
     },
     givenUp: givenUp.signal,
   };
   deps.metrics.watchBandwidth(bandwidth.rates);
-  deps.metrics.watchConnections(async () => [
-    ...(await connections('source', sources)),
-    ...(await connections('destination', destinations)),
-  ]);
-
-  /** Takes the bytes out before it waits: the next report may begin before this one has ended. */
-  async function report(): Promise<void> {
-    const movedBytes = unreported;
-    unreported = 0;
-    const meanDurationMs = claims.meanDurationMs();
-    const status = { slots: slots.total, active: attempts.size, meanDurationMs };
-    await reportMover(deps.sql, { processId, ...status, movedBytes }).catch((error: unknown) => {
-      unreported += movedBytes;
-      throw error;
-    });
-  }
+  deps.metrics.watchConnections(threads.connections);
 
   // A catalog that is being filled lacks endpoints, and shows paused ones as not paused.
   const catalogReady = untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
   const renewing = Promise.all([
-    keepLeases({ ...deps, attempts, report }, signal),
+    keepLeases({ ...deps, attempts, report: reports.send }, signal),
     keepLimits(bandwidth, signal, () => attempts.size > 0),
   ]);
   const cleaning = catalogReady.then(() =>
@@ -194,18 +164,80 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   await catalogReady;
   const following = runAfterSteps(attemptDeps, signal);
   await claims.run(signal);
+  await letEnd(attempts, deps.graceMs, () => givenUp.abort());
+  await Promise.all([renewing, cleaning, watching, following]);
+  await threads.close();
+  await reports.end();
+}
 
+/** The threads of a mover, and the pools of the connections that they keep. */
+function createThreads(vault: Vault) {
+  const source = createFileThread('sources');
+  const destination = createFileThread('destinations');
+  const hashes = createHashThread();
+  const sources = createEndpointPool({ vault, open: source.open });
+  const destinations = createEndpointPool({ vault, open: destination.open });
+  const threads: Record<Side, FileThread> = { source, destination };
+
+  return {
+    sources,
+    destinations,
+    createHasher: (size: number) =>
+      size > SMALL_FILE_BYTES ? hashes.create() : createInlineHasher(),
+    setRate: (side: Side, endpointId: string, rate: number | null) =>
+      threads[side].setRate(endpointId, rate),
+    connections: async () => [
+      ...(await connections('source', sources)),
+      ...(await connections('destination', destinations)),
+    ],
+    async close() {
+      await Promise.all([sources.close(), destinations.close()]);
+      await Promise.all([source.close(), destination.close(), hashes.close()]);
+    },
+  };
+}
+
+/** Reports to Postgres what the mover does, with the bytes that it has moved since. */
+function createReports(sql: Sql, processId: string, slots: Slots, claims: ClaimLoop) {
+  /** Bytes that no report has. */
+  let unreported = 0;
+
+  return {
+    add(bytes: number) {
+      unreported += bytes;
+    },
+    /** Takes the bytes out before it waits: the next report may begin before this one has ended. */
+    async send(): Promise<void> {
+      const movedBytes = unreported;
+      unreported = 0;
+      const meanDurationMs = claims.meanDurationMs();
+      const status = { slots: slots.total, active: claims.attempts.size, meanDurationMs };
+      await reportMover(sql, { processId, ...status, movedBytes }).catch((error: unknown) => {
+        unreported += movedBytes;
+        throw error;
+      });
+    },
+    /** Removes the mover, and adds the bytes that are left. */
+    end: () => removeMover(sql, processId, unreported).catch(() => undefined),
+  };
+}
+
+/**
+ * Waits until all attempts have ended. Stops them after the grace time. `giveUp` makes them end
+ * without their stores.
+ */
+async function letEnd(
+  attempts: ClaimLoop['attempts'],
+  graceMs: number,
+  giveUp: () => void,
+): Promise<void> {
   const grace = setTimeout(() => {
     for (const { attempt } of attempts.values()) attempt.stop('shutdown');
-  }, deps.graceMs);
-  const end = setTimeout(() => givenUp.abort(), deps.graceMs + STORES_BACK_WITHIN_MS);
+  }, graceMs);
+  const end = setTimeout(giveUp, graceMs + STORES_BACK_WITHIN_MS);
   await Promise.all([...attempts.values()].map(({ attempt }) => attempt.done));
   clearTimeout(grace);
   clearTimeout(end);
-  await Promise.all([renewing, cleaning, watching, following]);
-  await Promise.all([sources.close(), destinations.close()]);
-  await Promise.all([sourceThread.close(), destinationThread.close(), hashThread.close()]);
-  await removeMover(deps.sql, processId, unreported).catch(() => undefined);
 }
 
 async function connections(side: Side, pool: EndpointPool) {
