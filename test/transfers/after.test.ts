@@ -18,6 +18,7 @@ import {
   uriOf,
 } from '../support/file-servers/endpoints.ts';
 import { freePort } from '../support/network/free-port.ts';
+import { whileTableLocked } from '../support/postgres/row-locks.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { LONG, longUnless } from '../support/run/long.ts';
 import {
@@ -330,8 +331,11 @@ describeWithPostgres('after a transfer', () => {
     );
     // The order came after the look for open transfers.
     const deps = { ...installation.commands, openTransfersOf: async () => [] };
-    await removeEndpoint(deps, first, CAUSE);
-    await configure(request);
+    // No mover may claim the transfer while there is no endpoint.
+    await whileTableLocked(installation.sql, 'work.transfer_jobs', async () => {
+      await removeEndpoint(deps, first, CAUSE);
+      await configure(request);
+    });
     expect((await untilClosed(id)).after).toMatchObject({ state: 'done', reason: null });
     expect(await contentAt('s3-strict', 'replaced/a.csv')).toBeNull();
     expect(await contentAt('s3-strict', 'copies/replaced.done')).toBe('');
