@@ -12,21 +12,30 @@ import {
 } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-/** What `replaceFile` adds to a name until the file is complete. */
+/** What `writeWhole` adds to a name until the file is complete. */
 const UNFINISHED = /\.[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\.new$/;
 /** The writer of an unfinished file that is older than this was killed, in milliseconds. */
 const ABANDONED_AFTER_MS = 3_600_000;
 
 /**
- * Replaces a whole file, by default readable by its owner only. Root gives it to the owner of the
+ * Writes as `writeWhole`. Then removes what a killed writer of this file left more than an hour ago,
+ * so the whole folder is read.
+ */
+export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
+  await writeWhole(file, text, mode);
+  const name = basename(file);
+  await removeAbandoned(dirname(file), (replaced) => replaced === name);
+}
+
+/**
+ * Writes a file that appears whole, and replaces one of its name. Root gives it to the owner of the
  * file that it replaces, or of the folder: the service may run as that user. After this returns, a
  * power failure does not undo it. Leaves nothing behind if it fails.
  *
  * Another process may replace the same file meanwhile. So each writes under a name of its own:
- * otherwise one would rename what the other has only begun to write. What a killed writer of this
- * file left is removed after an hour.
+ * otherwise one would rename what the other has only begun to write.
  */
-export async function replaceFile(file: string, text: string, mode = 0o600): Promise<void> {
+export async function writeWhole(file: string, text: string, mode: number): Promise<void> {
   const temporary = `${file}.${crypto.randomUUID()}.new`;
   const owner = await ownerFor(file);
   try {
@@ -37,13 +46,11 @@ export async function replaceFile(file: string, text: string, mode = 0o600): Pro
     throw error;
   }
   await syncFolder(dirname(file));
-  const name = basename(file);
-  await removeAbandoned(dirname(file), (replaced) => replaced === name);
 }
 
 /**
- * Removes what killed processes left of `replaceFile` in a folder, for the files that `isOurs`
- * names. Never rejects: the folder may not allow it, and such a file harms nobody.
+ * Removes what killed processes left of `writeWhole` in a folder, of the files that `isOurs` names.
+ * Never rejects. If the folder allows no removal, the files stay.
  */
 export async function removeAbandoned(
   folder: string,

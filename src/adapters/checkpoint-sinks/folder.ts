@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { removeAbandoned, replaceFile } from '../durable-file.ts';
+import { removeAbandoned, writeWhole } from '../durable-file.ts';
 import { type CheckpointSink, checkpointFile, newestFile, SinkRefuses } from './port.ts';
 
 /**
@@ -21,7 +21,8 @@ export function createFolderSink(folder: string): CheckpointSink {
         if (error.code === 'ENOENT') return null;
         throw error;
       });
-      if (known === null) await replaceFile(file, note, 0o644);
+      // The folder may have half a million files: only `newest` reads it.
+      if (known === null) await writeWhole(file, note, 0o644);
       else if (known !== note) throw new SinkRefuses(`${file} is another checkpoint of this size`);
     },
   };
