@@ -13,16 +13,15 @@ import { ping, redeliver, retryFailedDeliveries } from '../../processes/webhooks
 import { getDelivery, listDeliveries } from '../../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
 import { print, printJson, printTable } from '../program/output.ts';
-import { noteMore, withPage } from '../program/page.ts';
+import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { withInstallation } from '../program/session.ts';
+import type { Common } from '../transfers/flags.ts';
 import { findOrThrow } from './find-webhook.ts';
-import { ACCOUNT_OPTION, type Common, JSON_OPTION } from './flags.ts';
+import { ACCOUNT_OPTION, JSON_OPTION } from './flags.ts';
 
-interface ListOptions extends Common {
+interface ListOptions extends Common, PageOptions {
   status?: string;
-  limit?: string;
-  offset?: string;
 }
 
 /** Adds the commands that show deliveries, and that send some or send them again. */

@@ -2,8 +2,3 @@ import { accountOption } from '../program/parse.ts';
 
 export const ACCOUNT_OPTION = accountOption('webhooks');
 export const JSON_OPTION = ['--json', 'one JSON document'] as const;
-
-export interface Common {
-  account: string;
-  json?: boolean;
-}

@@ -10,9 +10,10 @@ import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { fromCatalog } from '../program/read-model.ts';
 import { readSecret, type SecretOptions, withSecret } from '../program/secret.ts';
 import { operator, withInstallation } from '../program/session.ts';
+import type { Common } from '../transfers/flags.ts';
 import { addDeliveryCommands } from './deliveries.ts';
 import { findOrThrow } from './find-webhook.ts';
-import { ACCOUNT_OPTION, type Common, JSON_OPTION } from './flags.ts';
+import { ACCOUNT_OPTION, JSON_OPTION } from './flags.ts';
 import { addReceiverCommands } from './receiver.ts';
 
 interface AddOptions extends Common, SecretOptions {
