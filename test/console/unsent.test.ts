@@ -70,7 +70,7 @@ await describeConsole('unsent input in the console', () => {
     expect(await question(page).count()).toBe(0);
   });
 
-  test('stays in a form that another address of the page would fill anew', async () => {
+  test('asks before another address of the page fills the form again', async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled']);
     const row = () =>
       console.installation.sql`select from read.transfers where transfer_id = ${transferId}`;

@@ -120,9 +120,7 @@ export const transferSummary = z
             name: z
               .string()
               .nullable()
-              .describe(
-                'Null if the endpoint was removed, or if the account may not use it (any more).',
-              )
+              .describe('Null if the endpoint was removed, or if the account may not use it.')
               .meta({ examples: ['bank'] }),
             transfers: z.int(),
             first_failed_at: timestamp,

@@ -3,8 +3,8 @@ import { isFirstOfLog } from '../../domain/events/streams.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 
 /**
- * Returns what is wrong with the event with which a log begins. That event has the id of the log,
- * and `chain.ts` checks its type. Null is the first event of an empty log.
+ * Returns the faults of the first event of a log. This event has the id of the log. `chain.ts`
+ * checks its type. An empty log has null in its place.
  */
 export function faultsOfFirst(event: StoredEvent | null): Fault[] {
   if (event === null) return [nowhere('stream', 'it has no event: all of them were removed')];

@@ -172,7 +172,7 @@ describeWithPostgres('a service that starts while a store is down', () => {
   });
 });
 
-describe('a service that can serve nobody', () => {
+describe('a service that cannot listen', () => {
   test.each([
     [{ WAYBILL_HOST: 'no host' }, /WAYBILL_HOST is "no host", but this machine has no such addr/],
     [{ WAYBILL_HOST: '192.0.2.1' }, /WAYBILL_HOST is "192.0.2.1", but this machine has no such/],
