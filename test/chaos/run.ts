@@ -1,32 +1,19 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClientKey, startAdministration } from './administration.ts';
-import { putTree, startBatchLoad } from './batch-load.ts';
 import { check } from './checker/check.ts';
-import { createClient } from './client.ts';
-import type { RunRecord } from './evidence.ts';
-import { startChaos } from './faults.ts';
-import { sourceFiles } from './files.ts';
-import { putFolders, startFlowLoad } from './flow-load.ts';
-import { startLoad } from './load.ts';
+import type { ChaosClient } from './client.ts';
+import { type Chaos, startChaos } from './faults.ts';
 import { type ChaosOptions, parseOptions, USAGE } from './options.ts';
-import { startPartners } from './partners.ts';
-import { planFaults, RECEIVERS } from './plan.ts';
-import { startReceivers } from './receivers.ts';
-import { startService } from './service.ts';
+import { type PlannedFault, planFaults } from './plan.ts';
+import { say } from './say.ts';
 import { countTransfers, settle, type TransferCounts } from './settle.ts';
-import { openStores } from './stores.ts';
+import { runRecord, type Site, startSite } from './site.ts';
 import { type Finding, progressLine, summaryText } from './summary.ts';
-import { webhookLoad } from './webhook-load.ts';
-import { openEvidence } from './writer.ts';
+import { createClients, startWorkload, type Workload } from './workload.ts';
 
 const PROGRESS_MS = 12_000;
 const COUNT_MS = 3_000;
-/** The account of the load, and another one that must see nothing of it. */
-const ACCOUNT = 'acc_default';
-const NEIGHBOUR = 'acc_neighbour';
-const NEIGHBOUR_SHARE = 0.2;
 /** The load waits while more transfers than this are open. */
 const MAX_OPEN = 300;
 /**
@@ -35,16 +22,11 @@ const MAX_OPEN = 300;
  */
 const SETTLE_MS = 480_000;
 
-const say = (text: string) => console.log(`${new Date().toISOString().slice(11, 19)} ${text}`);
-
+/** Runs the plan, and returns the exit code. `closing` stops what the run has started. */
 async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promise<number> {
   const { seed, minutes, engine } = options;
   const plan = planFaults(seed, minutes, options.faults);
-  if (options.plan) {
-    for (const { atMs, lastsMs, fault, target } of plan)
-      console.log(`${(atMs / 1_000).toFixed(1)} ${fault} ${target} ${lastsMs / 1_000} s`);
-    return 0;
-  }
+  if (options.plan) return printPlan(plan);
   say(
     `chaos run: seed ${seed}, ${minutes} minutes, log in ${engine}, ` +
       `${plan.length} faults planned; evidence in ${options.out}`,
@@ -53,137 +35,107 @@ async function main(options: ChaosOptions, closing: AsyncDisposableStack): Promi
   const finding = (subject: string, detail: string) =>
     void findings.push({ check: 'run', subject, detail });
 
-  const evidence = openEvidence(options.out);
-  const partners = await startPartners();
-  closing.defer(partners.stop);
-  for (const reason of partners.skipped) say(`skipped: ${reason}`);
-  const files = sourceFiles(seed);
-  for (const { path, content } of files.each())
-    await Promise.all(partners.servers.map((server) => server.put(path, content)));
-  await putTree(seed, partners.servers, files);
-  await putFolders(partners.servers);
-  // Newer files at a destination come from the service.
-  const startedAt = new Date().toISOString();
-  const stores = await openStores(options);
-  closing.defer(stores.close);
-  if (stores.eventStore && !stores.eventStoreProxies)
-    say('skipped: network faults of the event store: it is no single insecure node');
-  const receivers = await startReceivers(seed, evidence);
-  closing.defer(receivers.close);
-  const service = await startService(stores, partners, evidence);
-  const { supervisor, admin, adminKey, urls } = service;
-  closing.defer(supervisor.close);
-  closing.defer(admin.close);
-
-  const firstKey = await createClientKey(admin, 1);
-  if (!firstKey) throw new Error('the first API key was not created');
-  let clientKey = firstKey.key;
-  const client = createClient(urls, () => clientKey, evidence, ACCOUNT);
-  closing.defer(client.close);
-  const neighbourKey = await createClientKey(admin, 1, NEIGHBOUR);
-  if (!neighbourKey) throw new Error('the API key of the other account was not created');
-  const neighbour = createClient(urls, () => neighbourKey.key, evidence, NEIGHBOUR);
-  closing.defer(neighbour.close);
-  const webhooks = webhookLoad(client, receivers, evidence, RECEIVERS.length);
-  for (const receiver of RECEIVERS) await webhooks.register(receiver);
-
+  const site = await startSite(options, closing);
+  const clients = await createClients(site, closing);
   say('all runs; the load begins');
-  let counts: TransferCounts | null = null;
-  const isFull = () => (counts?.open ?? 0) > MAX_OPEN;
-  const shared = { seed, partners, files, isFull };
-  const load = startLoad({
-    ...{ ...shared, client, admin, folder: '', rate: options.rate },
-    strangers: () => others.created,
-  });
-  const batches = startBatchLoad({ ...shared, client, folder: '', share: 1 });
-  // The same Idempotency-Keys in another account.
-  const others = startLoad({
-    ...{ ...shared, client: neighbour, admin: null, folder: 'neighbour/' },
-    rate: options.rate * NEIGHBOUR_SHARE,
-    strangers: () => load.created,
-  });
-  const ofNeighbour = { client: neighbour, folder: 'neighbour/', share: NEIGHBOUR_SHARE };
-  const otherBatches = startBatchLoad({ ...shared, ...ofNeighbour });
-  const flows = await startFlowLoad({ seed, client: admin, partners, evidence, isFull, finding });
-  const administration = startAdministration(
-    {
-      seed,
-      client: admin,
-      partners,
-      endpointIds: service.endpointIds,
-      webhooks,
-      finding,
-      useKey: (key) => {
-        clientKey = key;
-      },
-      async tryKey(key) {
-        const other = createClient(urls, () => key, evidence, ACCOUNT);
-        const answer = await other.look('/transfers?limit=1').finally(other.close);
-        return answer?.status ?? null;
-      },
-    },
-    firstKey,
-  );
-  const chaos = startChaos(plan, {
-    seed,
-    stores,
-    partners,
-    receivers,
-    supervisor,
-    evidence,
-    finding,
-  });
-  const watching = new AbortController();
-  const watched = watch();
-  const end = Date.now() + minutes * 60_000;
+  const counting = startCounting(site.service.admin);
+  const isFull = () => (counting.latest()?.open ?? 0) > MAX_OPEN;
+  const deps = { seed, rate: options.rate, site, clients, isFull, finding };
+  const workload = await startWorkload(deps);
+  const { supervisor } = site.service;
+  const chaos = startChaos(plan, { ...site, seed, supervisor, finding });
+  const stopProgress = showProgress(minutes, site, workload, chaos, counting.latest);
+  await sleep(minutes * 60_000);
 
-  async function watch(): Promise<void> {
-    const left = () => Math.max(0, Math.round((end - Date.now()) / 1_000));
-    const progress = setInterval(
-      () => say(progressLine(left(), load.created.size, counts, evidence, chaos)),
-      PROGRESS_MS,
-    );
-    for (; !watching.signal.aborted; await sleep(COUNT_MS))
+  await endLoad(site, workload, chaos);
+  await untilSettled(site, workload, finding);
+  stopProgress();
+  await counting.stop();
+  clients.webhooks.record();
+  await site.evidence.finish(runRecord(site, seed, clients.neighbourKey));
+  return compare(options, site, chaos, findings);
+}
+
+function printPlan(plan: PlannedFault[]): number {
+  for (const { atMs, lastsMs, fault, target } of plan)
+    console.log(`${(atMs / 1_000).toFixed(1)} ${fault} ${target} ${lastsMs / 1_000} s`);
+  return 0;
+}
+
+interface Counting {
+  /** The last counts that the service has answered; null before the first. */
+  latest(): TransferCounts | null;
+  stop(): Promise<void>;
+}
+
+function startCounting(admin: ChaosClient): Counting {
+  let counts: TransferCounts | null = null;
+  const stopping = new AbortController();
+  const counted = count();
+
+  async function count(): Promise<void> {
+    for (; !stopping.signal.aborted; await sleep(COUNT_MS))
       counts = (await countTransfers(admin)) ?? counts;
-    clearInterval(progress);
   }
 
-  await sleep(minutes * 60_000);
+  return {
+    latest: () => counts,
+    stop() {
+      stopping.abort();
+      return counted;
+    },
+  };
+}
+
+/** Prints a line every few seconds. Returns what ends that. */
+function showProgress(
+  minutes: number,
+  { evidence }: Site,
+  { created }: Workload,
+  chaos: Chaos,
+  counts: () => TransferCounts | null,
+): () => void {
+  const end = Date.now() + minutes * 60_000;
+  const left = () => Math.max(0, Math.round((end - Date.now()) / 1_000));
+  const progress = setInterval(
+    () => say(progressLine(left(), created.size, counts(), evidence, chaos)),
+    PROGRESS_MS,
+  );
+  return () => clearInterval(progress);
+}
+
+async function endLoad({ receivers }: Site, workload: Workload, chaos: Chaos): Promise<void> {
   say('the load ends; lifting all faults');
   receivers.heal();
-  const loads = [load, batches, others, otherBatches, flows, administration, chaos];
-  const ending = loads.map((one) => one.stop());
-  await Promise.all(ending);
-  await administration.finish();
-  await flows.finish();
+  await Promise.all([workload.stop(), chaos.stop()]);
+  await workload.finish();
+}
+
+async function untilSettled(
+  { service, stores }: Site,
+  { flowIds }: Workload,
+  finding: (subject: string, detail: string) => void,
+): Promise<void> {
   say('waiting until the service has settled');
-  for (const waiting of await settle(admin, supervisor, stores.postgres, flows.ids, SETTLE_MS))
+  const { admin, supervisor } = service;
+  for (const waiting of await settle(admin, supervisor, stores.postgres, flowIds, SETTLE_MS))
     finding('settled', `after ${SETTLE_MS / 1_000} s: ${waiting}`);
-  watching.abort();
-  await watched;
-  webhooks.record();
-  const run: RunRecord = {
-    seed,
-    startedAt,
-    settledAt: new Date().toISOString(),
-    log: stores.eventStore
-      ? { engine: 'eventstoredb', url: stores.eventStore.url }
-      : { engine: 'postgres' },
-    streamPrefix: stores.streamPrefix,
-    databaseUrl: stores.postgres.url,
-    apiUrl: urls[0] as string,
-    adminKey,
-    neighbourKey: neighbourKey.key,
-    endpoints: partners.endpoints.map(({ record }) => record),
-  };
-  await evidence.finish(run);
+}
+
+/** Runs the checker, and saves and prints its result and the findings of the run itself. */
+async function compare(
+  { seed, minutes, engine, out }: ChaosOptions,
+  { evidence, service, startedAt }: Site,
+  { skipped }: Chaos,
+  ofRun: Finding[],
+): Promise<number> {
   say('settled; the checker compares');
-  const checked = await check(options.out);
-  findings.push(...checked.findings);
-  counts = await countTransfers(admin);
-  const summary = summaryText(evidence, chaos.skipped, counts, checked.figures, findings);
-  writeFileSync(join(options.out, 'findings.json'), `${JSON.stringify(findings, null, 2)}\n`);
-  writeFileSync(join(options.out, 'summary.txt'), `${summary}\n`);
+  const checked = await check(out);
+  const findings = [...ofRun, ...checked.findings];
+  const counts = await countTransfers(service.admin);
+  const summary = summaryText(evidence, skipped, counts, checked.figures, findings);
+  writeFileSync(join(out, 'findings.json'), `${JSON.stringify(findings, null, 2)}\n`);
+  writeFileSync(join(out, 'summary.txt'), `${summary}\n`);
   console.log(`\nSeed ${seed}, ${minutes} minutes, log in ${engine}, began ${startedAt}`);
   console.log(summary);
   say(findings.length === 0 ? 'passed' : `FAILED with ${findings.length} findings`);
