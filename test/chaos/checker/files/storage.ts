@@ -1,4 +1,6 @@
 import type { EndpointRecord } from '../../evidence.ts';
+import type { Context } from '../context.ts';
+import type { Fields } from '../log/event.ts';
 import { openAzure } from './azure.ts';
 import { openFolder } from './folder.ts';
 import { openS3 } from './s3.ts';
@@ -29,6 +31,18 @@ export interface Storage {
   read(file: StoredFile): Promise<AsyncIterable<Buffer> | Iterable<Buffer>>;
   uploads(): Promise<UnfinishedUpload[]>;
   close(): void;
+}
+
+/** Opens the storage of each endpoint of the run, by its name. */
+export function openStorages({ evidence, log }: Context): Map<string, Storage> {
+  const storages = new Map<string, Storage>();
+  for (const record of evidence.run.endpoints) {
+    const configured = [...log.endpoints.values()].find(({ state }) => state.name === record.name);
+    const settings = (configured?.state.settings ?? {}) as Fields;
+    const prefix = String(settings.prefix ?? '').replace(/^\/+|\/+$/g, '');
+    storages.set(record.name, openStorage(record, prefix === '' ? '' : `${prefix}/`));
+  }
+  return storages;
 }
 
 /** `prefix`: where the paths of an S3 or Azure endpoint begin. */
