@@ -80,8 +80,8 @@ describe('CONTRIBUTING.md', () => {
   });
 });
 
-describe('docs/architecture.md', () => {
-  const text = textOf('docs/architecture.md');
+describe.each(['docs/architecture.md', 'docs/where-to-change.md'])('%s', (document) => {
+  const text = textOf(document);
 
   it('names existing files, also without their folder', () => {
     const files = globSync('{src,test,scripts,bench}/**/*.*', { cwd: ROOT });
@@ -105,6 +105,25 @@ describe('docs/architecture.md', () => {
         .map((name) => `${name} in ${file}`),
     );
     expect(missing).toEqual([]);
+  });
+});
+
+describe('docs/where-to-change.md', () => {
+  const rows = textOf('docs/where-to-change.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map((line) => line.split('|').slice(1, -1));
+
+  it('says each place in a few words, what is longer in a list of steps', () => {
+    const wordsOf = (cell: string) => cell.trim().split(/\s+/).length;
+    expect(rows.flat().filter((cell) => wordsOf(cell) > 20)).toEqual([]);
+  });
+
+  it('names a file or a list of steps in each row', () => {
+    const isHeading = (cell: string) => [' Start here ', ' Place '].includes(cell);
+    const isPlace = (cell: string) => /`|\]\(#/.test(cell);
+    const places = rows.map(([, place = '']) => place).filter((cell) => !isHeading(cell));
+    expect(places.filter((cell) => !isPlace(cell))).toEqual([]);
   });
 });
 

@@ -4,7 +4,7 @@ import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 
 /**
  * The events that a webhook can subscribe to. docs/clients.md lists them. A new type also needs what
- * the compiler cannot ask for: see "Where do I change ...?" in docs/architecture.md.
+ * the compiler cannot ask for: docs/where-to-change.md has the steps.
  */
 export const WEBHOOK_EVENT_TYPES = [
   'transfer.created',
