@@ -4,7 +4,6 @@ import { batchQuery, batchRequest } from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPage } from '../../contract/pages.ts';
 import { BATCH_STATUSES, type Batch } from '../../domain/batches/batch.ts';
-import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
 import { listBatches } from '../../projections/batches/queries.ts';
@@ -12,19 +11,16 @@ import { requireAccount } from '../program/account.ts';
 import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
-import { commaSeparated, keyValue, parseRequest, readJson } from '../program/parse.ts';
+import { commaSeparated, parseRequest, readJson } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import {
   ACCOUNT_OPTION,
-  type AfterOptions,
-  afterOf,
   type Common,
-  METADATA_OPTION,
-  PRESERVE_MTIME_OPTION,
-  verifyOption,
-  withAfter,
+  type CommonCopyOptions,
+  commonCopyFields,
+  withCommonCopyOptions,
 } from '../transfers/flags.ts';
 import { showBatch, watchBatch } from './show.ts';
 
@@ -32,16 +28,11 @@ interface WatchOptions extends Common {
   watch?: boolean;
 }
 
-interface CreateOptions extends WatchOptions, AfterOptions {
+interface CreateOptions extends WatchOptions, CommonCopyOptions {
   items?: string;
   pattern?: string;
   recursive?: boolean;
   exclude?: string[];
-  priority: string;
-  metadata?: Record<string, string>;
-  notifyOnComplete?: boolean;
-  verify?: string;
-  preserveMtime?: boolean;
 }
 
 interface ListOptions extends Common, PageOptions {
@@ -53,20 +44,16 @@ export function addBatchCommands(program: Command): void {
     .command('batches')
     .description('create and follow batches; each copies many files');
 
-  withAfter(
-    batches.command('create').description('copy the files of a folder, or the items of a file'),
-  )
+  const creation = batches
+    .command('create')
+    .description('copy the files of a folder, or the items of a file')
     .argument('[source]', 'a folder, such as sftp://hospital/out/')
     .argument('[destination]', 'a folder, such as sftp://bank/in/; ends in a slash')
     .option('--pattern <glob>', 'only files that match, such as *.csv')
     .option('--recursive', 'also files of subfolders')
     .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
-    .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin')
-    .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-    .option(...METADATA_OPTION, keyValue)
-    .option('--notify-on-complete', 'notify all webhooks of the account when a file has ended')
-    .addOption(verifyOption())
-    .option(...PRESERVE_MTIME_OPTION)
+    .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin');
+  withCommonCopyOptions(creation, 'a file')
     .option('--watch', 'follow it to its end, as `batches show --watch` does')
     .option(...ACCOUNT_OPTION)
     .option('--json', 'one JSON document; JSON lines with --watch')
@@ -142,7 +129,7 @@ async function create(
   installation: Installation,
   source_uri: string | undefined,
   destination_uri: string | undefined,
-  { items, pattern, recursive, exclude, priority, metadata, account, ...options }: CreateOptions,
+  { items, pattern, recursive, exclude, account, ...options }: CreateOptions,
 ): Promise<void> {
   const { commands } = installation;
   const body = {
@@ -152,12 +139,7 @@ async function create(
     pattern,
     recursive,
     exclude,
-    priority,
-    metadata,
-    notify_on_complete: options.notifyOnComplete ?? false,
-    verify: options.verify,
-    preserve_mtime: options.preserveMtime,
-    after: afterOf(options),
+    ...commonCopyFields(options),
   };
   const request = parseRequest(batchRequest, body, 'The batch');
   await requireAccount(installation, account);

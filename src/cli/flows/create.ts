@@ -1,23 +1,16 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { createFlow, reserveFlow } from '../../commands/flows.ts';
 import { type FlowRequest, flowRequest } from '../../contract/flows/requests.ts';
-import { PRIORITIES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { showFlow } from '../../processes/flows/show-flows.ts';
 import { requireAccount } from '../program/account.ts';
 import { note, print, printJson } from '../program/output.ts';
-import { commaSeparated, keyValue, parseRequest } from '../program/parse.ts';
+import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
-import {
-  type AfterOptions,
-  afterOf,
-  type Common,
-  METADATA_OPTION,
-  withAfter,
-} from '../transfers/flags.ts';
+import { type Common, type CopyOptions, copyFields, withCopyOptions } from '../transfers/flags.ts';
 import { withCommon } from './flags.ts';
 
-interface CreateOptions extends Common, AfterOptions {
+interface CreateOptions extends Common, CopyOptions {
   name: string;
   pattern?: string;
   recursive?: boolean;
@@ -29,37 +22,32 @@ interface CreateOptions extends Common, AfterOptions {
   marker?: string;
   newOnly?: boolean;
   paused?: boolean;
-  priority: string;
-  metadata?: Record<string, string>;
 }
 
 /** Adds the command that creates a flow. */
 export function addCreateCommand(flows: Command): void {
-  withCommon(
-    withAfter(flows.command('create').description('copy the files of a folder as they come'))
-      .argument('<source>', 'a folder, such as sftp://hospital/out/')
-      .argument('<destination>', 'a template, such as s3://archive/{date:yyyy-MM-dd}/')
-      .requiredOption(
-        '--name <name>',
-        'the name that people see; replaces {flow} in the destination',
-      )
-      .option('--pattern <glob>', 'only files that match, such as *.csv')
-      .option('--recursive', 'also files of subfolders')
-      .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
-      .option('--every <duration>', 'look at the folder at this interval, such as 5m')
-      .option('--cron <expression>', "look at the folder at these times, such as '0 6 * * 1-5'")
-      .option('--time-zone <name>', 'the time zone of --cron, such as Europe/Berlin')
-      .option(
-        '--unchanged-for <duration>',
-        'take a file when it has not changed for this long, such as 30s',
-      )
-      .option('--marker <end>', 'take a file when NAME and this end, such as .done, is beside it')
-      .option('--new-only', 'skip the files that are in the folder now')
-      .option('--paused', 'create it paused')
-      .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
-      .option(...METADATA_OPTION, keyValue),
-  ).action((source: string, destination: string, options: CreateOptions) =>
-    withInstallation((installation) => create(installation, source, destination, options)),
+  const command = flows
+    .command('create')
+    .description('copy the files of a folder as they come')
+    .argument('<source>', 'a folder, such as sftp://hospital/out/')
+    .argument('<destination>', 'a template, such as s3://archive/{date:yyyy-MM-dd}/')
+    .requiredOption('--name <name>', 'the name that people see; replaces {flow} in the destination')
+    .option('--pattern <glob>', 'only files that match, such as *.csv')
+    .option('--recursive', 'also files of subfolders')
+    .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
+    .option('--every <duration>', 'look at the folder at this interval, such as 5m')
+    .option('--cron <expression>', "look at the folder at these times, such as '0 6 * * 1-5'")
+    .option('--time-zone <name>', 'the time zone of --cron, such as Europe/Berlin')
+    .option(
+      '--unchanged-for <duration>',
+      'take a file when it has not changed for this long, such as 30s',
+    )
+    .option('--marker <end>', 'take a file when NAME and this end, such as .done, is beside it')
+    .option('--new-only', 'skip the files that are in the folder now')
+    .option('--paused', 'create it paused');
+  withCommon(withCopyOptions(command)).action(
+    (source: string, destination: string, options: CreateOptions) =>
+      withInstallation((installation) => create(installation, source, destination, options)),
   );
 }
 
@@ -89,7 +77,7 @@ async function create(
 /** Returns the request that the options describe. Throws `validation_failed`. */
 function toRequest(uri: string, destination_uri: string, options: CreateOptions): FlowRequest {
   const { name, pattern, recursive, exclude, every, cron, timeZone, marker } = options;
-  const { unchangedFor: unchanged_for, priority, metadata } = options;
+  const { unchangedFor: unchanged_for } = options;
   const timed = every !== undefined || cron !== undefined || timeZone !== undefined;
   const body = {
     name,
@@ -97,9 +85,7 @@ function toRequest(uri: string, destination_uri: string, options: CreateOptions)
     destination_uri,
     ...((unchanged_for ?? marker) !== undefined && { ready: { unchanged_for, marker } }),
     ...(timed && { trigger: { every, cron, time_zone: timeZone } }),
-    priority,
-    metadata,
-    after: afterOf(options),
+    ...copyFields(options),
     start: options.newOnly ? 'new_only' : 'now',
     enabled: !options.paused,
   };

@@ -2,7 +2,12 @@ import { type Command, Option } from 'commander';
 import { carryOutBulk, reserveBulk } from '../../commands/bulk.ts';
 import type { Handled } from '../../commands/handle.ts';
 import { retryTransfer } from '../../commands/retry.ts';
-import { loadTransfer, setPriority } from '../../commands/transfers.ts';
+import {
+  abortTransfer,
+  cancelTransfer,
+  loadTransfer,
+  setPriority,
+} from '../../commands/transfers.ts';
 import { BULK_LIMIT, bulkRequest } from '../../contract/transfers/bulk.ts';
 import { toFilter, transferChange } from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
@@ -10,6 +15,7 @@ import { CHANGES } from '../../domain/transfers/decider.ts';
 import { PRIORITIES, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { findChangeable, retriesOf } from '../../projections/transfers/changeable.ts';
+import { readHistory } from '../../projections/transfers/history.ts';
 import { EXIT } from '../program/exit-codes.ts';
 import { note, print, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
@@ -36,8 +42,11 @@ interface BulkOptions extends Common, FilterOptions {
   continueFrom?: string;
 }
 
-/** Adds the commands that retry transfers, change their priority, and change many at once. */
+/** Adds the commands that end, retry or change transfers, one or many at once. */
 export function addTransferChanges(transfers: Command): void {
+  addEnd(transfers, 'cancel', 'cancel a pending or queued transfer', cancelTransfer);
+  addEnd(transfers, 'abort', 'end a transfer in progress as failed', abortTransfer);
+
   transfers
     .command('retry')
     .description('copy the file of a failed or cancelled transfer again, as a new transfer')
@@ -101,6 +110,31 @@ export function addTransferChanges(transfers: Command): void {
       if (options.ids !== undefined && options.continueFrom !== undefined)
         command.error("error: option '--continue-from' cannot be used with option '--ids'");
       return withInstallation((installation) => bulk(installation, action, options));
+    });
+}
+
+function addEnd(
+  transfers: Command,
+  verb: 'cancel' | 'abort',
+  description: string,
+  end: typeof abortTransfer,
+): void {
+  transfers
+    .command(verb)
+    .description(description)
+    .argument('<transfer-id>')
+    .option(...ACCOUNT_OPTION)
+    .option('--json', 'one JSON document')
+    .action(async (id: string, { account, json }: Common) => {
+      const ended = await withInstallation(async (installation) => {
+        const { commands } = installation;
+        await readHistory(installation, account, id);
+        const { state, position } = await end(commands, id, operator());
+        await commands.waitFor('transfers', position);
+        return state;
+      });
+      if (json) await printJson(toDetail(ended));
+      else await print(`${id} is ${ended.status}`);
     });
 }
 

@@ -2,36 +2,20 @@ import { type Command, Option } from 'commander';
 import { METADATA_KEYS } from '../../contract/transfers/requests.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
-import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
-import { accountOption } from '../program/parse.ts';
+import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
+import { accountOption, keyValue } from '../program/parse.ts';
 
 export const ACCOUNT_OPTION = accountOption('transfers');
 
-export const METADATA_OPTION = [
-  '--metadata <key=value>',
-  `your own key and value; repeat it, at most ${METADATA_KEYS} times`,
-] as const;
-
-export const PRESERVE_MTIME_OPTION = [
-  '--preserve-mtime',
-  'give the destination the modification time of the source',
-] as const;
-
-export function verifyOption(): Option {
-  return new Option('--verify <how>', 'read the destination again and compare its SHA-256').choices(
-    ['read_back'],
-  );
-}
-
 /** The options that say what follows a completed transfer, as the user gives them. */
-export interface AfterOptions {
+interface AfterOptions {
   sourceAfter?: string;
   moveTo?: string;
   writeMarker?: string;
 }
 
 /** Adds the options that say what follows a completed transfer. */
-export function withAfter(command: Command): Command {
+function withAfter(command: Command): Command {
   return command
     .addOption(
       new Option('--source-after <action>', 'what to do with the source after the copy').choices([
@@ -52,11 +36,63 @@ export function withAfter(command: Command): Command {
 }
 
 /** Returns `after` of the API, as the options give it. */
-export function afterOf({ sourceAfter, moveTo, writeMarker }: AfterOptions) {
+function afterOf({ sourceAfter, moveTo, writeMarker }: AfterOptions) {
   const source = moveTo === undefined ? sourceAfter : { move_to: moveTo };
   return source === undefined && writeMarker === undefined
     ? undefined
     : { source, destination_marker: writeMarker };
+}
+
+/** The options of each command that creates transfers, also later, as the user gives them. */
+export interface CopyOptions extends AfterOptions {
+  priority: string;
+  metadata?: Record<string, string>;
+}
+
+/** Adds the options of each command that creates transfers. */
+export function withCopyOptions(command: Command): Command {
+  return withAfter(command)
+    .addOption(new Option('--priority <priority>').choices(PRIORITIES).default('normal'))
+    .option(
+      '--metadata <key=value>',
+      `your own key and value; repeat it, at most ${METADATA_KEYS} times`,
+      keyValue,
+    );
+}
+
+/** Returns the fields of the API that these options give. */
+export function copyFields(options: CopyOptions) {
+  const { priority, metadata } = options;
+  return { priority, metadata, after: afterOf(options) };
+}
+
+/** The options that all transfers of a batch can share, as the user gives them. */
+export interface CommonCopyOptions extends CopyOptions {
+  notifyOnComplete?: boolean;
+  verify?: string;
+  preserveMtime?: boolean;
+}
+
+/** Adds the options that all transfers of a batch can share. `ends` says what is notified. */
+export function withCommonCopyOptions(command: Command, ends: string): Command {
+  return withCopyOptions(command)
+    .option('--notify-on-complete', `notify all webhooks of the account when ${ends} has ended`)
+    .addOption(
+      new Option('--verify <how>', 'read the destination again and compare its SHA-256').choices([
+        'read_back',
+      ]),
+    )
+    .option('--preserve-mtime', 'give the destination the modification time of the source');
+}
+
+/** Returns the fields of the API that these options give. */
+export function commonCopyFields(options: CommonCopyOptions) {
+  return {
+    ...copyFields(options),
+    notify_on_complete: options.notifyOnComplete ?? false,
+    verify: options.verify,
+    preserve_mtime: options.preserveMtime,
+  };
 }
 
 export interface Common {

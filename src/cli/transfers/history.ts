@@ -11,7 +11,7 @@ import { recordAccess } from '../program/access.ts';
 import { print, printJson, printTable } from '../program/output.ts';
 import { parseRequest } from '../program/parse.ts';
 import { withInstallation } from '../program/session.ts';
-import { printTransfer } from './transfers.ts';
+import { printTransfer } from './show.ts';
 
 interface HistoryOptions {
   account?: string;
