@@ -102,7 +102,7 @@ describeWithPostgres('deliveries over HTTP', () => {
     expect(request?.url).toBe(receiver.url);
     expect(sent.headers).toMatchObject(Object.fromEntries(lowercase));
     expect(lowercase.map(([name]) => name)).toEqual(
-      expect.arrayContaining(['content-type', 'webhook-id', 'webhook-signature']),
+      expect.arrayContaining(['content-type', 'user-agent', 'webhook-id', 'webhook-signature']),
     );
 
     await ask('POST', `/webhooks/${webhook.id}/rotate-secret`, { grace: '0s' });

@@ -12,9 +12,6 @@ const RESPONSE_BYTES_KEPT = 4_096;
 /** The status decides the outcome. The body is kept if it arrives within this time. */
 const BODY_WITHIN_MS = 250;
 
-/** Headers of every request, beside its own. */
-export const COMMON_HEADERS = { 'content-type': 'application/json', 'user-agent': 'Waybill' };
-
 /** How an attempt ended. `durationMs` is the time until the status arrived or the attempt ended. */
 export type SendOutcome = { durationMs: number } & (
   | { type: 'delivered'; statusCode: number; responseBody: string }
@@ -23,6 +20,7 @@ export type SendOutcome = { durationMs: number } & (
   | { type: 'error'; error: string }
 );
 
+/** `deliveryRequest` (delivery-request.ts) returns it with all headers. */
 export interface DeliveryRequest {
   url: string;
   headers: Record<string, string>;
@@ -99,7 +97,7 @@ export function createWebhookSender({
         origin,
         path: pathname + search,
         method: 'POST',
-        headers: { ...COMMON_HEADERS, ...headers },
+        headers,
         body,
         // `withinMs` is the only time limit.
         headersTimeout: 0,

@@ -1,8 +1,7 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
-import { COMMON_HEADERS } from '../../adapters/webhooks/send.ts';
-import { signatureHeaders } from '../../adapters/webhooks/signature.ts';
+import { deliveryRequest } from '../../adapters/webhooks/delivery-request.ts';
 import type { DeliveryDetail } from '../../contract/webhooks/deliveries.ts';
 import { findWebhook } from '../../projections/catalog/queries.ts';
 import type { StoredDelivery } from './delivery-table/read.ts';
@@ -31,6 +30,6 @@ export async function lastRequest(
     at,
   );
   if (secrets === null) return null;
-  const signatures = signatureHeaders(secrets, event_id, Math.floor(at / 1_000), body);
-  return { url: webhook.url, headers: { ...COMMON_HEADERS, ...signatures } };
+  const { url, headers } = deliveryRequest({ url: webhook.url, event_id, body, at }, secrets);
+  return { url, headers };
 }

@@ -4,8 +4,8 @@ import type { Logger } from 'pino';
 import type { Sql } from '../../../adapters/postgres/connect.ts';
 import { listen } from '../../../adapters/postgres/listen.ts';
 import type { Vault } from '../../../adapters/vault.ts';
+import { deliveryRequest } from '../../../adapters/webhooks/delivery-request.ts';
 import type { SendOutcome, WebhookSender } from '../../../adapters/webhooks/send.ts';
-import { signatureHeaders } from '../../../adapters/webhooks/signature.ts';
 import { createBatcher } from '../../../concurrency/batcher.ts';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import {
@@ -153,11 +153,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
     const outcome: SendOutcome =
       signing === null
         ? { type: 'error', durationMs: 0, error: UNSIGNED }
-        : await sender.send({
-            url,
-            headers: signatureHeaders(signing, event_id, Math.floor(began / 1_000), body),
-            body,
-          });
+        : await sender.send(deliveryRequest({ url, event_id, body, at: began }, signing));
     // With the body of the answer, which `durationMs` leaves out.
     const tookMs = performance.now() - startMark;
     const next = nextOf(claimed, outcome, began + outcome.durationMs, retryDelays);
