@@ -2,7 +2,8 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { parseDuration } from '../domain/durations.ts';
-import { PROTOCOL_NAMES } from '../domain/protocols/index.ts';
+import { isHttpsOrLocal } from '../domain/http-url.ts';
+import { sinkKindOf } from '../domain/proof/sink-url.ts';
 import { parseRoleRule, ROLES, type RoleRule } from '../domain/role.ts';
 import { anyOf } from '../domain/text.ts';
 
@@ -39,7 +40,7 @@ export const roleRules = list(
     `email:ann@example.com=admin@*, with one of the roles ${anyOf(ROLES)}`,
 ).transform((items) => items.map((item) => parseRoleRule(item) as RoleRule));
 export const checkpointSinks = list(
-  isCheckpointSink,
+  (item) => sinkKindOf(item) !== null,
   'must be URLs separated by commas: file:///FOLDER, s3://ENDPOINT/FOLDER/ or https://... of a ' +
     'witness (http only on 127.0.0.1 and localhost)',
 );
@@ -85,17 +86,7 @@ function isOrigin(text: string): boolean {
 
 function isIssuer(text: string): boolean {
   const url = URL.parse(text);
-  if (url === null || `${url.search}${url.hash}${url.username}` !== '') return false;
-  const local = ['127.0.0.1', '[::1]', 'localhost'].includes(url.hostname);
-  return url.protocol === 'https:' || (url.protocol === 'http:' && local);
-}
-
-function isCheckpointSink(text: string): boolean {
-  const url = URL.parse(text);
-  if (url?.protocol === 'file:') return url.host === '' && url.pathname.length > 1;
-  const remote = PROTOCOL_NAMES.some((name) => url?.protocol === `${name}:`);
-  if (remote) return url?.host !== '' && `${url?.password}${url?.search}${url?.hash}` === '';
-  return url !== null && url.search === '' && isIssuer(text);
+  return url !== null && isHttpsOrLocal(url);
 }
 
 function isMasterKey(text: string): boolean {

@@ -2,13 +2,20 @@ import { fileURLToPath } from 'node:url';
 import { createFolderSink } from '../../adapters/checkpoint-sinks/folder.ts';
 import type { CheckpointSink } from '../../adapters/checkpoint-sinks/port.ts';
 import { createWitnessSink } from '../../adapters/checkpoint-sinks/witness.ts';
+import { sinkKindOf } from '../../domain/proof/sink-url.ts';
 import { createEndpointSink, type EndpointSinkDeps } from './endpoint-sink.ts';
 
-/**
- * Opens the sink at a URL: `file:///folder`, `https://...` of a witness, or a folder at a
- * configured endpoint, such as `s3://archive/checkpoints/`.
- */
+/** Opens the sink at a URL of the settings. */
 export function openCheckpointSink(deps: EndpointSinkDeps, url: string): CheckpointSink {
-  if (url.startsWith('file:')) return createFolderSink(fileURLToPath(url));
-  return /^https?:/.test(url) ? createWitnessSink(url) : createEndpointSink(deps, url);
+  const kind = sinkKindOf(url);
+  switch (kind) {
+    case 'folder':
+      return createFolderSink(fileURLToPath(url));
+    case 'endpoint':
+      return createEndpointSink(deps, url);
+    case 'witness':
+      return createWitnessSink(url);
+    case null:
+      throw new TypeError(`${url} is no URL of a checkpoint sink`);
+  }
 }
