@@ -13,7 +13,7 @@ import type { Room } from './places.ts';
 export const AFTER_CHANNEL = 'waybill_after';
 
 /** How long a claim lasts after its last renewal, by the clock of Postgres. */
-const LEASE_SECONDS = 60;
+export const LEASE_SECONDS = 60;
 
 export interface ClaimedSteps {
   transferId: string;

@@ -47,13 +47,13 @@ import {
   beginSourceStep,
   type ClaimedSteps,
   claimSteps,
+  LEASE_SECONDS,
   releaseSteps,
   removeAfterSteps,
   renewClaims,
 } from './table.ts';
 
-/** A third of the lease. */
-const RENEW_MS = 20_000;
+const RENEW_MS = (LEASE_SECONDS * 1_000) / 3;
 const LOOK_MS = 5_000;
 const HELD_UP_MS = 5_000;
 

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { renewJobs } from '../dispatch/job-table/leases.ts';
+import { LEASE_SECONDS, renewJobs } from '../dispatch/job-table/leases.ts';
 import type { Attempt } from './attempt.ts';
 
-/** How often to renew leases and save progress. A lease lasts 30 s. */
+/** How often to renew leases and save progress. */
 const RENEW_MS = 1_000;
 /** The longest wait for a renewal. The next one then uses another connection. */
 const ANSWER_WITHIN_MS = 3_000;
 /** An attempt stops after this long without a renewal, well before another mover may take over. */
-export const CUT_OFF_MS = 20_000;
+export const CUT_OFF_MS = (LEASE_SECONDS - 10) * 1_000;
 
 /** An attempt that runs. Times are by `performance.now`. */
 export interface RunningAttempt {

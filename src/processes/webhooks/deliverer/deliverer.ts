@@ -13,6 +13,7 @@ import {
   type Claim,
   type Clock,
   claimDeliveries,
+  LEASE_SECONDS,
   recordAttempts,
   releaseClaims,
 } from '../delivery-table/claim.ts';
@@ -30,8 +31,8 @@ const PAUSE_MS = 20;
  * waits for the others. Half the places of one webhook are used meanwhile.
  */
 const RECORDED_TOGETHER = { gather: { count: 16, ms: 2 } };
-/** Releases a claim that has waited longer: an attempt takes up to 10 s, and the lease is 30 s. */
-const BEGUN_WITHIN_MS = 10_000;
+/** Releases a claim that has waited longer: an attempt takes up to 10 s, and is then recorded. */
+const BEGUN_WITHIN_MS = (LEASE_SECONDS - 20) * 1_000;
 
 const UNSIGNED =
   "not sent: the master key of this installation cannot decrypt the webhook's secret. " +

@@ -3,7 +3,7 @@ import type { SendOutcome } from '../../../adapters/webhooks/send.ts';
 import { newId } from '../../../domain/ids.ts';
 
 /** How long a claim holds. An attempt takes at most 10 s. */
-export const LEASE = '30 seconds';
+export const LEASE_SECONDS = 30;
 
 /** A delivery that only this process may attempt, with its webhook's settings at the claim. */
 export interface Claim {
@@ -74,8 +74,8 @@ export async function claimDeliveries(
   const known = JSON.stringify(Object.fromEntries(webhooks));
   const rows = await sql<(Claim & { claimed_at: string })[]>`
     select * from work.claim_deliveries(
-      ${newId('clm')}, ${LEASE}::interval, ${clock?.() ?? null}, ${healthy}, ${unproven}, ${each},
-      ${known}::text::jsonb)`;
+      ${newId('clm')}, ${LEASE_SECONDS} * interval '1 second', ${clock?.() ?? null}, ${healthy},
+      ${unproven}, ${each}, ${known}::text::jsonb)`;
   return {
     claims: rows.toSorted((a, b) => (a.event_id < b.event_id ? -1 : 1)),
     now: rows[0]?.claimed_at ?? '',

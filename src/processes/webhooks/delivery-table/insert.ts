@@ -15,7 +15,7 @@
 import type { Fragment, Queryable, Transaction } from '../../../adapters/postgres/connect.ts';
 import { jsonArray } from '../../../adapters/postgres/json-array.ts';
 import { newIds } from '../../../domain/ids.ts';
-import { type Attempt, columnsOf, LEASE } from './claim.ts';
+import { type Attempt, columnsOf, LEASE_SECONDS } from './claim.ts';
 import { announceDeliveries, pendingAgain, toSend } from './pending.ts';
 
 export interface NewDelivery {
@@ -126,7 +126,7 @@ function insertedStates(sql: Queryable): Fragment {
         (delivery_id, webhook_id, event_id, transfer_id, due_at, tries, claim_id, lease_until)
       select id, webhook_id, event_id, transfer_id, coalesce(due_at, now()),
              case when at is null then 0 else 1 end, claim_id,
-             case when claim_id is not null then now() + ${LEASE}::interval end
+             case when claim_id is not null then now() + ${LEASE_SECONDS} * interval '1 second' end
         from delivery where status = 'pending'
     ),
     attempts as (
