@@ -11,7 +11,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
  * A field for the first or last day of a filter, in the shown zone. Its value is the instant at
  * that edge of the day, so an address with it shows the same rows in every zone.
  */
-export function DayField({
+function DayField({
   label,
   value,
   edge,
@@ -47,5 +47,33 @@ export function DayField({
         </span>
       )}
     </label>
+  );
+}
+
+/** The fields for the first and the last day of a list. */
+export function DayRange({
+  labels: [from, to],
+  filter: { from_date, to_date },
+  onChange,
+}: {
+  labels: readonly [from: string, to: string];
+  filter: { from_date?: string | undefined; to_date?: string | undefined };
+  onChange: (changes: Record<string, string>) => void;
+}) {
+  return (
+    <div class="days">
+      <DayField
+        label={from}
+        value={from_date}
+        edge="start"
+        onChange={(instant) => onChange({ from_date: instant })}
+      />
+      <DayField
+        label={to}
+        value={to_date}
+        edge="end"
+        onChange={(instant) => onChange({ to_date: instant })}
+      />
+    </div>
   );
 }

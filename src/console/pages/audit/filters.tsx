@@ -2,7 +2,7 @@ import { useLocation } from 'preact-iso/router';
 import type { AuditEventType, AuditKind } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
-import { DayField } from '../../components/forms/day-field.tsx';
+import { DayRange } from '../../components/forms/day-field.tsx';
 import { FilterSelect } from '../../components/forms/filter-select.tsx';
 import { SearchField } from '../../components/forms/search-field.tsx';
 
@@ -73,20 +73,7 @@ export function Filters({ filter }: { filter: Filter }) {
           options={types.map((type) => [type, AUDIT_TITLES[type]])}
           onChange={(type) => apply({ type })}
         />
-        <div class="days">
-          <DayField
-            label="From"
-            value={filter.from_date}
-            edge="start"
-            onChange={(from_date) => apply({ from_date })}
-          />
-          <DayField
-            label="To"
-            value={filter.to_date}
-            edge="end"
-            onChange={(to_date) => apply({ to_date })}
-          />
-        </div>
+        <DayRange labels={['From', 'To']} filter={filter} onChange={apply} />
       </form>
     </search>
   );

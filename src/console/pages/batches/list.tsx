@@ -3,13 +3,12 @@ import type { Batch } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Progress } from '../../components/charts/progress.tsx';
-import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { useOpen } from '../../components/layout/use-open.ts';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
-import { Icon } from '../../components/values/icon.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
@@ -71,17 +70,9 @@ export function BatchListPage() {
       subtitle="Many files with one request"
       actions={
         <May scope="transfers:write">
-          <DialogButton
-            kind="primary"
-            label={
-              <>
-                <Icon name="plus" /> New batch
-              </>
-            }
-            title="New batch"
-          >
+          <NewButton label="New batch">
             {() => <NewBatch onCreated={(id) => open(`/console/batches/${id}`)} />}
-          </DialogButton>
+          </NewButton>
         </May>
       }
     >

@@ -2,7 +2,7 @@ import { useLocation } from 'preact-iso/router';
 import type { Flow, FlowList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { ListSearch } from '../../components/forms/list-search.tsx';
 import { failing } from '../../components/layout/counts.tsx';
@@ -11,7 +11,6 @@ import { useOpen } from '../../components/layout/use-open.ts';
 import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { PagedTable } from '../../components/tables/paged-table.tsx';
 import type { Column } from '../../components/tables/table.tsx';
-import { Icon } from '../../components/values/icon.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { May } from '../../session.tsx';
 import { NewFlow } from './new.tsx';
@@ -79,17 +78,9 @@ export function FlowListPage() {
       subtitle="The files of a folder as they come, each version once"
       actions={
         <May scope="flows:write">
-          <DialogButton
-            kind="primary"
-            label={
-              <>
-                <Icon name="plus" /> New flow
-              </>
-            }
-            title="New flow"
-          >
+          <NewButton label="New flow">
             {() => <NewFlow onCreated={(id) => open(`/console/flows/${id}`)} />}
-          </DialogButton>
+          </NewButton>
         </May>
       }
     >

@@ -3,7 +3,7 @@ import type { Key } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
-import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -11,7 +11,6 @@ import { expiring } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
-import { Icon } from '../../components/values/icon.tsx';
 import { isolated } from '../../components/values/names.tsx';
 import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
@@ -80,17 +79,9 @@ export function KeyListPage() {
       title="API keys"
       subtitle="For programs and administrators"
       actions={
-        <DialogButton
-          kind="primary"
-          label={
-            <>
-              <Icon name="plus" /> Create key
-            </>
-          }
-          title="New API key"
-        >
+        <NewButton label="Create key" title="New API key">
           {(close) => <NewKey onCreated={reload} onClose={close} />}
-        </DialogButton>
+        </NewButton>
       }
     >
       <LoadState of={{ data, error, reload }} />

@@ -1,12 +1,11 @@
 import type { Webhook } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { DialogButton } from '../../components/dialogs/dialog-button.tsx';
+import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
-import { Icon } from '../../components/values/icon.tsx';
 import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May, useSession } from '../../session.tsx';
@@ -79,17 +78,9 @@ export function WebhookListPage() {
       subtitle="Receivers of this account's events"
       actions={
         <May scope="webhooks:write">
-          <DialogButton
-            kind="primary"
-            label={
-              <>
-                <Icon name="plus" /> New webhook
-              </>
-            }
-            title="New webhook"
-          >
+          <NewButton label="New webhook">
             {(close) => <NewWebhook onRegistered={reload} onClose={close} />}
-          </DialogButton>
+          </NewButton>
         </May>
       }
     >

@@ -1,6 +1,6 @@
 import { useLocation } from 'preact-iso/router';
 import { ERROR_CODES, reasonOf } from '../../../api/error-reasons.ts';
-import { DayField } from '../../../components/forms/day-field.tsx';
+import { DayRange } from '../../../components/forms/day-field.tsx';
 import { FilterSelect } from '../../../components/forms/filter-select.tsx';
 import { SearchField } from '../../../components/forms/search-field.tsx';
 import { addressOf, type View } from '../filter.ts';
@@ -75,20 +75,7 @@ export function Filters({ view }: { view: View }) {
             <option value="created_at">Oldest first</option>
           </select>
         </label>
-        <div class="days">
-          <DayField
-            label="Created from"
-            value={filter.from_date}
-            edge="start"
-            onChange={(from_date) => apply({ from_date })}
-          />
-          <DayField
-            label="Created to"
-            value={filter.to_date}
-            edge="end"
-            onChange={(to_date) => apply({ to_date })}
-          />
-        </div>
+        <DayRange labels={['Created from', 'Created to']} filter={filter} onChange={apply} />
       </form>
     </search>
   );
