@@ -2,9 +2,13 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { filesWithLongTests } from '../scripts/long-tests.ts';
+import { ATTEMPT_WITHIN_MS } from '../src/adapters/webhooks/send.ts';
 import { SHORTEST_HOURS } from '../src/cli/log/retention.ts';
+import { parseConfig } from '../src/config.ts';
+import { MAX_ITEMS } from '../src/contract/batches/requests.ts';
 import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
+import { BULK_LIMIT } from '../src/contract/transfers/bulk.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
 import { SESSION_HOURS, SESSION_IDLE_MINUTES } from '../src/domain/session.ts';
@@ -60,6 +64,37 @@ describe('how long a session of the console lasts', () => {
     ['docs/operators.md', `after ${SESSION_IDLE_MINUTES} minutes without use`],
     ['docs/operators.md', `after ${SESSION_HOURS} hours, at sign-out`],
     ['docs/roles.md', `sessions last up to ${SESSION_HOURS} hours`],
+  ])('is in %s: %s', (document, sentence) => {
+    expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('the number of files that one request may name', () => {
+  it.each([
+    `| \`items\` | 1 to ${inDigits(MAX_ITEMS)} of`,
+    `One request creates up to ${inDigits(MAX_ITEMS)} transfers`,
+    `| \`ids\` | 1 to ${inDigits(BULK_LIMIT)} transfers`,
+    `oldest first, at most ${inDigits(BULK_LIMIT)}.`,
+  ])('is in docs/clients.md: %s', (sentence) => {
+    expect(textOf('docs/clients.md').replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('when Waybill retries', () => {
+  const { transferRetryDelays, webhookRetryDelays } = parseConfig({});
+  const seconds = inWords(transferRetryDelays.map((ms) => `${ms / 1_000} s`));
+  const minutes = `after ${inWords(webhookRetryDelays.map((ms) => `${ms / 60_000}`))} minutes`;
+  const answer = `2xx within ${ATTEMPT_WITHIN_MS / 1_000} seconds`;
+  const documentation = 'src/http/openapi/payload-documentation.ts';
+  it.each([
+    ['docs/clients.md', `after ${seconds}, unless the operator set other delays`],
+    ['docs/clients.md', minutes],
+    ['docs/clients.md', answer],
+    ['docs/receivers.md', minutes],
+    ['docs/receivers.md', answer],
+    [documentation, minutes],
+    [documentation, answer],
+    ['README.md', `up to ${['no', 'one', 'two', 'three'][webhookRetryDelays.length]} retries`],
   ])('is in %s: %s', (document, sentence) => {
     expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
   });
@@ -188,6 +223,14 @@ describe('docs/operators.md', () => {
 
 function textOf(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8');
+}
+
+function inDigits(number: number): string {
+  return number.toLocaleString('en');
+}
+
+function inWords(items: string[]): string {
+  return new Intl.ListFormat('en-GB').format(items);
 }
 
 /** External links are not followed: a test needs no network. */

@@ -7,7 +7,7 @@ import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { explainFailure, RefusedAddress } from './failures.ts';
 import { createHostResolver, type ResolveHost } from './resolve.ts';
 
-const ALL_WITHIN_MS = 10_000;
+export const ATTEMPT_WITHIN_MS = 10_000;
 const RESPONSE_BYTES_KEPT = 4_096;
 /** The status decides the outcome. The body is kept if it arrives within this time. */
 const BODY_WITHIN_MS = 250;
@@ -57,7 +57,7 @@ export function createWebhookSender({
   allowedCidrs,
   resolve = createHostResolver(),
   onRefused = () => undefined,
-  withinMs = ALL_WITHIN_MS,
+  withinMs = ATTEMPT_WITHIN_MS,
 }: SenderOptions): WebhookSender {
   const agent = new Agent({
     connect: createConnector(allowedCidrs, resolve, withinMs),

@@ -10,7 +10,7 @@ import { commonOptions, transferOptions } from '../transfers/options.ts';
 import { batchId, destinationUri, metadata, sourceUri, uriOf } from '../transfers/requests.ts';
 
 /** Items of one request at most. */
-const MAX_ITEMS = 1_000;
+export const MAX_ITEMS = 1_000;
 /** Globs of files to leave out, at most. */
 export const MAX_GLOBS = 20;
 

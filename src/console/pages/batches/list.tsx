@@ -83,8 +83,8 @@ export function BatchListPage() {
         empty={
           <Empty title="No batches yet">
             <p>
-              A batch copies the files of a folder, or up to 1,000 files with one request of the
-              API. Here you follow it as one, and see first what failed.
+              A batch copies the files of a folder, or a list of files with one request of the API.
+              Here you follow it as one, and see first what failed.
             </p>
           </Empty>
         }
