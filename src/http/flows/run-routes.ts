@@ -1,3 +1,4 @@
+import type { FastifyReply } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { loadFlow, reachedRevision, requestRun } from '../../commands/flows.ts';
 import * as answers from '../../contract/flows/answers.ts';
@@ -9,7 +10,7 @@ import { dryRun } from '../../processes/flows/dry-run.ts';
 import { listFiles, listRuns } from '../../projections/flows/queries.ts';
 import { disconnectSignal } from '../answers/disconnect.ts';
 import { clientOf } from '../auth/client.ts';
-import { idempotent } from '../idempotency/idempotency.ts';
+import { idempotent, type Operation } from '../idempotency/idempotency.ts';
 import {
   idempotencyHeaders,
   JSON_TYPE,
@@ -60,36 +61,9 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       async handler(request, reply) {
         const { accountId } = clientOf(request);
         const { flow_id } = request.params;
-        if (request.body.dry_run)
-          return idempotent(deps, request, reply, {
-            readOnly: true,
-            reserve: () => ({}),
-            async run() {
-              const { state } = await loadFlow(commands, accountId, flow_id);
-              const timeout = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
-              const signal = AbortSignal.any([disconnectSignal(reply), timeout]);
-              return { status: 200, body: await dryRun({ sql, commands }, state, signal) };
-            },
-          });
-        return idempotent(deps, request, reply, {
-          reserve: async () => ({
-            runId: newId('run'),
-            reached: await reachedRevision(commands, flow_id),
-          }),
-          async run({ reserved, commands: through, cause }) {
-            const { runId, position } = await requestRun(
-              through,
-              accountId,
-              flow_id,
-              reserved.runId,
-              cause,
-              reserved.reached,
-            );
-            await through.waitFor('flows', position);
-            const body: answers.RequestedRun = { id: runId, status: 'requested' };
-            return { status: 202, body };
-          },
-        });
+        return request.body.dry_run
+          ? idempotent(deps, request, reply, lookOnly(deps, accountId, flow_id, reply))
+          : idempotent(deps, request, reply, startOfRun(deps, accountId, flow_id));
       },
     });
 
@@ -140,5 +114,43 @@ export function flowRunRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         return toPage(files.map(toFile), request.query, total);
       },
     });
+  };
+}
+
+/** Says what a run would take now. */
+function lookOnly(
+  { sql, commands }: RoutesDeps,
+  accountId: string,
+  flowId: string,
+  reply: FastifyReply,
+): Operation<object, answers.DryRun> {
+  return {
+    readOnly: true,
+    reserve: () => ({}),
+    async run() {
+      const { state } = await loadFlow(commands, accountId, flowId);
+      const timeout = AbortSignal.timeout(DRY_RUN_WITHIN_MS);
+      const signal = AbortSignal.any([disconnectSignal(reply), timeout]);
+      return { status: 200, body: await dryRun({ sql, commands }, state, signal) };
+    },
+  };
+}
+
+/** Requests a run, which the process manager starts. */
+function startOfRun(
+  { commands }: RoutesDeps,
+  accountId: string,
+  flowId: string,
+): Operation<{ runId: string; reached: number }, answers.RequestedRun> {
+  return {
+    reserve: async () => ({
+      runId: newId('run'),
+      reached: await reachedRevision(commands, flowId),
+    }),
+    async run({ reserved: { runId: id, reached }, commands: through, cause }) {
+      const { runId, position } = await requestRun(through, accountId, flowId, id, cause, reached);
+      await through.waitFor('flows', position);
+      return { status: 202, body: { id: runId, status: 'requested' } };
+    },
   };
 }
