@@ -35,6 +35,7 @@ const COLUMNS: Record<string, (item: TransferListItem) => string | null> = {
   ID: ({ id }) => id,
   STATUS: ({ status }) => status,
   'WAITING FOR': ({ waiting_for }) => waiting_for?.reason ?? null,
+  ERROR: ({ error }) => error?.code ?? null,
   CREATED: ({ created_at }) => created_at,
   SIZE: ({ size_bytes }) => (size_bytes === null ? null : bytes(size_bytes)),
   SOURCE: ({ source }) => source,

@@ -10,7 +10,7 @@ import { throwNotFound } from '../../projections/retention/removed-transfers.ts'
 import { bytes, printFacts, printJson } from '../program/output.ts';
 import { withInstallation } from '../program/session.ts';
 import { ACCOUNT_OPTION, type Common } from './flags.ts';
-import { waitInWords, watch } from './watch.ts';
+import { errorInWords, waitInWords, watch } from './watch.ts';
 
 /** Adds the commands that show and follow one transfer. */
 export function addShowCommands(transfers: Command): void {
@@ -81,7 +81,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     created: detail.created_at,
     completed: detail.completed_at,
     retries: detail.retry_count,
-    error: error && `${error.code}: ${error.message}`,
+    error: error && errorInWords(error),
     ...(error ? { advice: error.advice } : {}),
   });
 }

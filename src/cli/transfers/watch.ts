@@ -146,6 +146,15 @@ export function waitInWords({ message, until }: WaitingFor): string {
   return until === null ? message : `${message} Until ${until}.`;
 }
 
+/** Returns the code of an error, the phase that tells which server it concerns, and its message. */
+export function errorInWords({
+  code,
+  phase,
+  message,
+}: NonNullable<TransferDetail['error']>): string {
+  return `${code} in ${phase}: ${visible(message)}`;
+}
+
 function progress({
   status,
   size_bytes,
@@ -156,7 +165,7 @@ function progress({
 }: TransferDetail): string {
   const wait = waiting_for ? `. ${waitInWords(waiting_for)}` : '';
   if (status !== 'in_progress' || wait)
-    return `${status}${error ? `, after ${error.code}: ${visible(error.message)}` : ''}${wait}`;
+    return `${status}${error ? `, after ${errorInWords(error)}` : ''}${wait}`;
   if (size_bytes === null) return 'connecting';
   const parts = [`${bytes(transferred_bytes)} of ${bytes(size_bytes)}`];
   if (speed_bps)
@@ -177,7 +186,7 @@ function inWords(detail: TransferDetail): string {
     case 'completed':
       return `${id} completed: ${bytes(size_bytes ?? 0)}${at(speed_bps)}, SHA-256 ${checksum_sha256}`;
     case 'failed':
-      return `${id} failed: ${error?.code}: ${visible(error?.message ?? '')}\n  ${error?.advice}`;
+      return `${id} failed: ${error ? `${errorInWords(error)}\n  ${error.advice}` : ''}`;
     case 'in_progress':
       return `${id} ${Math.floor(progress_pct)} %  ${progress(detail)}`;
     default:

@@ -101,7 +101,7 @@ describeWithPostgres('waybill transfers', () => {
       /\nwaiting for +no_mover: No mover is running\.\n/,
     );
     expect((await cli.run(['transfers', 'list'])).stdout).toMatch(
-      new RegExp(`^ID +STATUS +WAITING FOR .*\n${id}  pending +no_mover `),
+      new RegExp(`^ID +STATUS +WAITING FOR .*\n${id}  pending +no_mover +- `),
     );
     expect(await cli.run(['transfers', 'abort', id])).toMatchObject({
       code: 4,
@@ -325,13 +325,19 @@ describeWithPostgres('waybill transfers', () => {
       ]);
       expect(failed.code, failed.stderr).toBe(6);
       expect(failed.stdout).toMatch(
-        /^txr_\w+ failed: source_not_found: .*\n {2}Check the path of the source/m,
+        /^txr_\w+ failed: source_not_found in source_open: .*\n {2}Check the path of the source/m,
       );
 
       const closed = ['transfers', 'create', 'sftp://shelf/none.csv', 'sftp://shelf/copy.csv'];
       expect(await runClosed(settingsFor(database.url), closed)).toBe(0);
       expect(await runClosed(settingsFor(database.url), [...closed, '--watch'])).toBe(1);
       const [failedId] = failed.stdout.split('\n');
+      expect((await cli.run(['transfers', 'get', failedId as string])).stdout).toMatch(
+        /\nerror +source_not_found in source_open: .*none\.csv.*\nadvice +Check the path /,
+      );
+      expect((await cli.run(['transfers', 'list', '--status', 'failed'])).stdout).toMatch(
+        /^ID +STATUS +WAITING FOR +ERROR .*\n\w+ +failed +- +source_not_found /,
+      );
       const withError = (code: string) =>
         cli.run(['transfers', 'list', '--sort', 'created_at', '--json', '--error-code', code]);
       const [found] = (await withError('source_not_found')).json<{ data: object[] }>();
