@@ -1,12 +1,14 @@
 import { userInfo } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import pino, { type Logger } from 'pino';
+import { hasCluster } from '../../adapters/postgres/embedded/cluster.ts';
 import { GIVE_UP_ON_STORES_MS } from '../../adapters/unavailable.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../../config.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Installation, type OpenOptions, openInstallation } from '../../installation.ts';
+import { note } from './output.ts';
 import { PostgresSilent, unlessSilent } from './silent-postgres.ts';
 import { serializers } from './stdout-log.ts';
 import { terminal } from './terminal.ts';
@@ -49,9 +51,11 @@ export async function withInstallation<T>(
   const config = readConfig('error', env);
   const logger = createLogger(config);
   const silentMs = runsLong ? LONG_SILENT_MS : GIVE_UP_ON_STORES_MS;
+  const isNew = config.databaseUrl === null && !hasCluster(config.dataDir);
   return unlessSilent(silentMs, async (onPostgres) => {
     const installation = await openInstallation(config, logger, { ...options, onPostgres });
     try {
+      if (isNew) noteNew(config.dataDir);
       return await work(installation);
     } finally {
       await installation.close();
@@ -59,6 +63,14 @@ export async function withInstallation<T>(
   }).catch((error: unknown) => {
     throw error instanceof PostgresSilent ? silent(config, silentMs) : error;
   });
+}
+
+/** Says that the command has created an installation: its user may have meant another one. */
+function noteNew(dataDir: string): void {
+  note(
+    `Created a new, empty installation in ${resolve(dataDir)}. If yours is in another folder, set ` +
+      'WAYBILL_DATA_DIR to it.',
+  );
 }
 
 function silent({ databaseUrl, dataDir }: Config, silentMs: number): DomainError {

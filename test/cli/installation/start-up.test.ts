@@ -172,6 +172,20 @@ describeWithPostgres('a service that starts while a store is down', () => {
   });
 });
 
+describeWithPostgres('a command in a folder without an installation', () => {
+  test('says on stderr that it has created one, and the next command does not', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-new-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const cli = createCli({ WAYBILL_DATA_DIR: folder });
+    const { code, stdout, stderr } = await cli.run(['keys', 'list', '--json']);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+    expect(stderr).toMatch(
+      `Created a new, empty installation in ${folder}. If yours is in another`,
+    );
+    expect((await cli.run(['keys', 'list'])).stderr).not.toMatch('Created');
+  });
+});
+
 describe('a service that cannot listen', () => {
   test.each([
     [{ WAYBILL_HOST: 'no host' }, /WAYBILL_HOST is "no host", but this machine has no such addr/],

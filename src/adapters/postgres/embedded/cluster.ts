@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import {
   access,
   chown,
@@ -46,6 +47,11 @@ export async function makeHome(dataDir: string): Promise<string> {
     if (error instanceof EmbeddedPostgresError) throw error;
     throw unusableDataFolder(dataDir, error);
   }
+}
+
+/** Returns whether a complete cluster is in the data folder. */
+export function hasCluster(dataDir: string): boolean {
+  return existsSync(join(dataDir, 'postgres', 'data'));
 }
 
 /** Returns the error for a data folder in which nothing can be created. */
