@@ -27,6 +27,7 @@ import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { Consumer, ConsumerDeps } from '../../projections/consumer.ts';
 import { pagesOf } from '../../projections/read-log.ts';
+import { PROJECTIONS } from '../../projections/read-models.ts';
 import { firstOpenRecord, lastRecord } from '../../projections/retention/removed-transfers.ts';
 import { catchUpIfIdle } from '../../projections/run-consumer.ts';
 import { allConsumers } from '../consumers.ts';
@@ -40,6 +41,10 @@ const READ_AT_ONCE = 20;
 
 /** Carries out what an interrupted run left, unless a run is under way. */
 export async function finishInterrupted(deps: ConsumerDeps): Promise<void> {
+  // Tables of an older version may have no records, until their rebuild is done.
+  const { name, version } = PROJECTIONS.transfers;
+  const checkpoint = await loadCheckpoint(deps.sql, 'read.checkpoints', name);
+  if (checkpoint?.version !== version) return;
   // No record is carried out before the read model has it.
   if ((await firstOpenRecord(deps.sql)) === null) return;
   const held = await deps.locks.tryAcquire(RETENTION_LOCK);
