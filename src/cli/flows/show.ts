@@ -12,7 +12,7 @@ import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
-import type { Common } from '../transfers/flags.ts';
+import { afterInWords, type Common } from '../transfers/flags.ts';
 import { withCommon } from './flags.ts';
 
 interface ListOptions extends Common, PageOptions {
@@ -133,6 +133,10 @@ function printFiles(files: FlowFileList['data']): Promise<void> {
   );
 }
 
+function failureOf({ since, error }: NonNullable<FlowAnswer['failing']>) {
+  return { failing: `${error.code}: ${error.message}`, 'failing since': since };
+}
+
 /** Prints a flow and its last runs. */
 async function printFlow(flow: FlowAnswer): Promise<void> {
   const { source, ready, trigger } = flow;
@@ -143,15 +147,17 @@ async function printFlow(flow: FlowAnswer): Promise<void> {
     status: flow.status,
     source: source.uri,
     pattern: `${source.pattern}${source.recursive ? ', with subfolders' : ''}`,
+    ...(source.exclude.length > 0 && { 'leaves out': source.exclude.join(', ') }),
     destination: flow.destination_uri,
     ready: ready.marker === null ? `unchanged for ${ready.unchanged_for}` : `with ${ready.marker}`,
     runs: trigger ? `${trigger.every ? `every ${trigger.every}` : trigger.cron}${zone}` : null,
+    ...(flow.after && { after: afterInWords(flow.after) }),
     'last run': flow.last_run_at,
     'last success': flow.last_success_at,
     'next run': flow.next_run_at,
     ...(flow.delayed_by && { 'delayed by': flow.delayed_by }),
     'waiting files': flow.waiting_files,
-    ...(flow.failing && { failing: flow.failing.error.message }),
+    ...(flow.failing && failureOf(flow.failing)),
   });
   await print('');
   await printTable(

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import type { AfterRequested } from '../../contract/transfers/after.ts';
 import { METADATA_KEYS } from '../../contract/transfers/requests.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
@@ -41,6 +42,13 @@ function afterOf({ sourceAfter, moveTo, writeMarker }: AfterOptions) {
   return source === undefined && writeMarker === undefined
     ? undefined
     : { source, destination_marker: writeMarker };
+}
+
+/** Says what follows a completed transfer: the opposite of `afterOf`. */
+export function afterInWords({ source, destination_marker }: AfterRequested): string {
+  const action =
+    typeof source === 'object' ? `move the source to ${source.move_to}` : `${source} the source`;
+  return destination_marker === null ? action : `write ${destination_marker}, ${action}`;
 }
 
 /** The options of each command that creates transfers, also later, as the user gives them. */

@@ -9,7 +9,7 @@ import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { bytes, printFacts, printJson } from '../program/output.ts';
 import { withInstallation } from '../program/session.ts';
-import { ACCOUNT_OPTION, type Common } from './flags.ts';
+import { ACCOUNT_OPTION, afterInWords, type Common } from './flags.ts';
 import { errorInWords, waitInWords, watch } from './watch.ts';
 
 /** Adds the commands that show and follow one transfer. */
@@ -74,7 +74,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     ...(detail.expected_sha256 && { 'expected sha256': detail.expected_sha256 }),
     ...(detail.verify && { verify: detail.verify }),
     ...(detail.preserve_mtime && { 'preserve mtime': 'yes' }),
-    ...(detail.after && { after: afterInWords(detail.after) }),
+    ...(detail.after && { after: afterAnswerInWords(detail.after) }),
     ...(detail.retry_of && { 'retry of': detail.retry_of }),
     ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,
@@ -86,10 +86,8 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
   });
 }
 
-function afterInWords({ source, destination_marker, state, reason }: AfterAnswer): string {
-  const action =
-    typeof source === 'object' ? `move the source to ${source.move_to}` : `${source} the source`;
-  const steps = destination_marker === null ? action : `write ${destination_marker}, ${action}`;
+function afterAnswerInWords(after: AfterAnswer): string {
+  const { state, reason } = after;
   const because = reason ? ` (${reason.code}: ${reason.message})` : '';
-  return `${steps}: ${state.replace('_', ' ')}${because}`;
+  return `${afterInWords(after)}: ${state.replace('_', ' ')}${because}`;
 }

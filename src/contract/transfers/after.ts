@@ -107,6 +107,7 @@ export const afterRequested = z
       .meta({ examples: ['.done'] }),
   })
   .meta({ id: 'After' });
+export type AfterRequested = z.output<typeof afterRequested>;
 
 /** `after` of a transfer, in answers. */
 export const afterAnswer = z

@@ -96,10 +96,21 @@ describeWithPostgres('waybill batches and flows', () => {
     expect(retried.code).toBe(0);
   });
 
+  it('says why a flow cannot list its folder, and since when', async () => {
+    const flow = ['flows', 'create', 'sftp://shelf/none/', 'sftp://shelf/in/', '--name', 'lost'];
+    const id = (await cli.run([...flow, '--every', '1h'])).stdout.trim();
+    const shown = async () => (await cli.run(['flows', 'show', id])).stdout;
+    await expect
+      .poll(shown, { timeout: CLI_TIMEOUT_MS })
+      .toMatch(/^failing +source_not_found: .*No such file\nfailing since +20/m);
+    await cli.run(['flows', 'remove', id]);
+  });
+
   it('creates a flow, shows what a run would take, and runs it', async () => {
     const created = await cli.run([
       ...['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/flow/{flow}/', '--name', 'orders'],
       ...['--pattern', '*.csv', '--unchanged-for', '0s', '--cron', '0 6 * * 1-5'],
+      ...['--exclude', 'x*', '--move-to', 'sent', '--write-marker', '.ok'],
     ]);
     expect(created).toMatchObject({ code: 0, stdout: expect.stringMatching(/^flo_\w{26}\n$/) });
     const id = created.stdout.trim();
@@ -112,6 +123,8 @@ describeWithPostgres('waybill batches and flows', () => {
     });
     const shown = async () => (await cli.run(['flows', 'show', id])).stdout;
     await expect.poll(shown, { timeout: CLI_TIMEOUT_MS }).toMatch(/^run_\w+ +completed /m);
+    expect(await shown()).toMatch(/^leaves out +x\*$/m);
+    expect(await shown()).toMatch(/^after +write \.ok, move the source to sent\/$/m);
     const [taken] = (await cli.run(['flows', 'files', id, '--json'])).json();
     expect(taken).toMatchObject({ data: Array(3).fill({ status: 'completed' }) });
     const page = ['flows', 'files', id, '--limit', '1', '--offset', '1'];
