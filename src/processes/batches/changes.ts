@@ -94,6 +94,7 @@ async function requireFailed(
   if (transferIds.length === 0)
     throw new DomainError(
       'batch_not_retryable',
-      `The batch ${batchId} has no failed transfer that was not retried yet`,
+      `The batch ${batchId} has no failed transfer that was not retried yet. A bulk retry of ` +
+        'transfers, filtered by the batch, copies cancelled ones again.',
     );
 }

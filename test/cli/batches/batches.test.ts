@@ -94,6 +94,10 @@ describeWithPostgres('waybill batches and flows', () => {
       counts: { items: 1, completed: 1 },
     });
     expect(retried.code).toBe(0);
+    expect(await cli.run(['batches', 'retry', String(first?.id)])).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/no failed transfer .* A bulk retry of transfers, filtered by/),
+    });
   });
 
   it('says why a flow cannot list its folder, and since when', async () => {
