@@ -161,8 +161,9 @@ async function applyNext(tx: Transaction, migrations: Migration[]): Promise<stri
       expected === undefined
         ? `The database was migrated by a newer version of Waybill (${name} is not known ` +
             'here). Start that version or a later one.'
-        : `The migration ${name} was changed after it had been applied to this database. ` +
-            'Restore the file and put the change into a new migration.',
+        : `The migration ${name} was changed after it had been applied to this database. Start ` +
+            'the version of Waybill that applied it. If you changed the file, restore it, and put ' +
+            'the change into a new migration.',
     );
   }
   const done = new Set(applied.map(({ name }) => name));
