@@ -69,7 +69,16 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.getByRole('link', { name: 'New transfer' }).click();
 
         const source = page.getByRole('group', { name: 'Source' });
-        await source.getByLabel('Endpoint').selectOption('alpha (SFTP)');
+        // No partner is chosen for the user, and each side asks for one.
+        for (const place of [source, page.getByRole('group', { name: 'Destination' })]) {
+          const endpoint = place.getByLabel('Endpoint');
+          expect(await endpoint.locator('option:checked').innerText()).toBe('Choose an endpoint');
+          await page.getByRole('button', { name: 'Create transfer' }).click();
+          await place.locator('.error').getByText('Choose an endpoint').waitFor();
+          await eventually(() => endpoint.and(page.locator(':focus')).count()).toBe(1);
+          await expectAccessible(page);
+          if (place === source) await endpoint.selectOption('alpha (SFTP)');
+        }
         await source.getByRole('button', { name: 'Browse alpha' }).click();
         await page.getByRole('button', { name: 'out box/' }).click();
         const contents = page.getByRole('list', { name: 'Contents of /out box/' });
@@ -417,6 +426,8 @@ await describeConsole('transfers in the Admin Console', () => {
         await press('Enter');
         await page.getByRole('heading', { name: 'New transfer' }).waitFor();
         const source = page.getByRole('group', { name: 'Source' });
+        await tabTo(page, source.getByLabel('Endpoint'));
+        await type('alpha');
         await tabTo(page, source.getByLabel('Path'));
         await press('Tab', 'Enter');
         await tabTo(page, page.getByRole('button', { name: 'by-keyboard.txt' }));
@@ -426,6 +437,8 @@ await describeConsole('transfers in the Admin Console', () => {
         await page.getByRole('dialog').waitFor({ state: 'detached' });
         await eventually(() => source.locator('button:focus').count()).toBe(1);
         const destination = page.getByRole('group', { name: 'Destination' });
+        await tabTo(page, destination.getByLabel('Endpoint'));
+        await type('beta');
         await tabTo(page, destination.getByLabel('Path'));
         await type('typed/');
         await eventually(() => destination.getByLabel('Path').inputValue()).toBe('typed/');

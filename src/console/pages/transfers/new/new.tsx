@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { Endpoint, Priority, TransferDetail } from '../../../api/api-types.ts';
-import { call, RequestFailed } from '../../../api/client.ts';
+import { call, invalidField, RequestFailed } from '../../../api/client.ts';
 import { useIdempotencyKey } from '../../../api/use-idempotency-key.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState } from '../../../components/feedback/problem.tsx';
@@ -14,8 +14,8 @@ import { AFTER_FIELDS, AfterFields, afterOf, chosenAfter } from '../after-fields
 import { chosen, OptionFields, optionsOf } from '../option-fields.tsx';
 import { PriorityField } from '../priority-field.tsx';
 import { MetadataFields, metadataNames, metadataOf } from './metadata-fields.tsx';
-import { type Place, placeOf, uriOf } from './place.ts';
-import { PlaceFields } from './place-fields.tsx';
+import { initialPlace, uriOf } from './place.ts';
+import { CHOOSE, PlaceFields } from './place-fields.tsx';
 
 /** Creates a transfer; `?like=` names one whose values fill the form. */
 export function NewTransferPage() {
@@ -80,13 +80,9 @@ function TransferForm({
   template: TransferDetail | null;
 }) {
   const open = useOpen();
-  const initialPlace = (uri: string | undefined, endpoint: Endpoint | undefined): Place => {
-    if (uri !== undefined) return placeOf(uri, endpoints);
-    return endpoint ? { endpoint, path: '/' } : { endpoint: null, path: '' };
-  };
-  const [source, setSource] = useState(() => initialPlace(template?.source, endpoints[0]));
+  const [source, setSource] = useState(() => initialPlace(template?.source, endpoints));
   const [destination, setDestination] = useState(() =>
-    initialPlace(template?.destination, endpoints[1] ?? endpoints[0]),
+    initialPlace(template?.destination, endpoints),
   );
   const [priority, setPriority] = useState<Priority>(template?.priority ?? 'normal');
   const [notify, setNotify] = useState(false);
@@ -95,8 +91,8 @@ function TransferForm({
   const [after, setAfter] = useState(() => afterOf(template));
 
   const body = {
-    source_uri: uriOf(source),
-    destination_uri: uriOf(destination),
+    source_uri: source && uriOf(source),
+    destination_uri: destination && uriOf(destination),
     priority,
     notify_on_complete: notify,
     ...chosen(options),
@@ -105,8 +101,11 @@ function TransferForm({
   const idempotencyKey = useIdempotencyKey([body, metadata]);
 
   async function create(): Promise<void> {
+    const { source_uri, destination_uri } = body;
+    if (source_uri === null) throw invalidField('source_uri', CHOOSE);
+    if (destination_uri === null) throw invalidField('destination_uri', CHOOSE);
     const { id } = await call('POST /v1/transfers', {
-      body: { ...body, metadata: metadataOf(metadata) },
+      body: { ...body, source_uri, destination_uri, metadata: metadataOf(metadata) },
       idempotencyKey,
     });
     open(`/console/transfers/${id}`);

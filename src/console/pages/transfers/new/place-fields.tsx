@@ -11,10 +11,16 @@ interface PlaceFieldsProps {
   /** A file to read, or a folder to write to. */
   pick: 'file' | 'folder';
   endpoints: Endpoint[];
-  place: Place;
+  /** Null while nothing is chosen. */
+  place: Place | null;
   onChange: (place: Place) => void;
   error: string | undefined;
 }
+
+export const CHOOSE = 'Choose an endpoint';
+/** Options that are no endpoint. No name of one begins so. */
+const NONE = '-';
+const URI = '-uri';
 
 const HINTS = {
   file: 'Below the base path of the endpoint',
@@ -24,7 +30,7 @@ const HINTS = {
 /** Fields for an endpoint and a path below it, with a file browser; or for a whole URI. */
 export function PlaceFields({ legend, pick, endpoints, place, onChange, error }: PlaceFieldsProps) {
   const [browsing, setBrowsing] = useState(false);
-  const { endpoint, path } = place;
+  const { endpoint, path } = place ?? { endpoint: null, path: '' };
   const initial = useRef(path).current;
   // A path that was picked is no input that the form notices.
   useUnsent(path !== '' && path !== '/' && path !== initial);
@@ -38,32 +44,35 @@ export function PlaceFields({ legend, pick, endpoints, place, onChange, error }:
     <fieldset>
       <legend>{legend}</legend>
       <div class="place">
-        <Field label="Endpoint">
+        <Field label="Endpoint" error={place ? undefined : error}>
           <select
-            value={endpoint?.name ?? ''}
+            value={endpoint?.name ?? (place ? URI : NONE)}
             onChange={(event) => choose(event.currentTarget.value)}
           >
+            {!place && <option value={NONE}>{CHOOSE}</option>}
             {endpoints.map(({ name, protocol }) => (
               <option key={name} value={name}>
                 {name} ({PROTOCOLS[protocol].label})
               </option>
             ))}
-            <option value="">Another URI</option>
+            <option value={URI}>Another URI</option>
           </select>
         </Field>
-        <Field
-          label={endpoint ? 'Path' : 'URI'}
-          hint={endpoint ? HINTS[pick] : undefined}
-          error={error}
-        >
-          <input
-            spellcheck={false}
-            autoCapitalize="none"
-            placeholder={endpoint ? undefined : 'sftp://files.example.com/out/report.csv'}
-            value={path}
-            onInput={(event) => onChange({ ...place, path: event.currentTarget.value })}
-          />
-        </Field>
+        {place && (
+          <Field
+            label={endpoint ? 'Path' : 'URI'}
+            hint={endpoint ? HINTS[pick] : undefined}
+            error={error}
+          >
+            <input
+              spellcheck={false}
+              autoCapitalize="none"
+              placeholder={endpoint ? undefined : 'sftp://files.example.com/out/report.csv'}
+              value={path}
+              onInput={(event) => onChange({ ...place, path: event.currentTarget.value })}
+            />
+          </Field>
+        )}
         {endpoint && (
           <button type="button" onClick={() => setBrowsing(true)}>
             Browse<span class="visually-hidden"> {endpoint.name}</span>
