@@ -1,4 +1,4 @@
-import { renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -256,6 +256,42 @@ describeWithPostgres('after a transfer', () => {
     expect((await untilClosed(id)).after).toMatchObject({ reason: { code: 'source_changed' } });
     expect(await at(name).names('back')).toEqual(['back/a.csv']);
     expect(await contentAt(name, 'back/a.csv')).toBe('newer');
+  });
+
+  testEach(folders, 'a destination that is the source itself fails the transfer', async (name) => {
+    const { put, request, root } = at(name);
+    const host = request.host === '127.0.0.1' ? 'localhost' : '127.0.0.1';
+    await configureEndpoint(installation, { ...request, name: `${name}-too`, host });
+    await put('itself/a.csv', CONTENT);
+    symlinkSync('itself', join(root as string, 'linked'));
+    const source = uriOf(name, 'itself/a.csv');
+    const destinations = [uriOf(name, 'linked/'), source.replace(`//${name}/`, `//${name}-too/`)];
+    for (const destination of destinations)
+      for (const action of ['delete', { move_to: 'processed/' }]) {
+        const after = { source: action };
+        const id = await submit(installation, source, destination, { after, preserve_mtime: true });
+        const ended = await untilStatus(installation, id, ['completed', 'failed']);
+        expect(toDetail(ended)).toMatchObject({
+          status: 'failed',
+          error: { code: 'destination_is_source' },
+        });
+        await until('the part is removed', async () => (await at(name).names('itself')).length < 2);
+        expect(await contentAt(name, 'itself/a.csv')).toBe(String(CONTENT));
+      }
+    // A copy beside the source is another file, and a copy that keeps the source does no harm.
+    const copy = { after: { source: 'delete' }, preserve_mtime: true };
+    const beside = await submit(installation, source, uriOf(name, 'linked/b.csv'), copy);
+    expect((await untilClosed(beside)).after).toMatchObject({ state: 'done' });
+    const kept = await submit(
+      installation,
+      uriOf(name, 'itself/b.csv'),
+      uriOf(name, 'linked/b.csv'),
+    );
+    expect(await untilStatus(installation, kept, ['completed', 'failed'])).toMatchObject({
+      status: 'completed',
+    });
+    expect(await at(name).names('itself')).toEqual(['itself/b.csv']);
+    expect(await contentAt(name, 'itself/b.csv')).toBe(String(CONTENT));
   });
 
   testEach(folders, 'a source that something else removed is no deleted one', async (name) => {

@@ -203,6 +203,11 @@ export interface DestinationFile {
    * commit. Null if the server shows no byte before the commit.
    */
   openWritten(): Promise<SourceFile | null>;
+  /**
+   * Ends the writes, when all bytes are written, so that the server shows the part file under its
+   * hidden name. Returns false if the protocol has no part files.
+   */
+  showPart(): Promise<boolean>;
   /** Returns what a successor needs to continue after the first `bytes` bytes. */
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**
@@ -252,6 +257,9 @@ export interface DisposeOptions {
   moveTo: string | null;
   signal: AbortSignal;
 }
+
+/** The claim that writes a part file. */
+export type PartOptions = Pick<OpenDestination, 'transferId' | 'claimId' | 'signal'>;
 
 /** The transfer whose `dispose` may have set the file aside. */
 export type RestoreOptions = Pick<DisposeOptions, 'transferId' | 'signal'>;
@@ -303,6 +311,12 @@ export interface FileEndpoint {
   announcedHostKeys?(): Promise<AnnouncedHostKey[]>;
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
+  /**
+   * Returns whether the server shows the part file of a claim for this path, also if the claim
+   * writes it by another endpoint. The server compares the names by its own rules. A protocol
+   * without part files lacks it.
+   */
+  hasPart?(path: string, options: PartOptions): Promise<boolean>;
   /**
    * Connects to the server through the endpoint's hop, if it has one, and closes the connection.
    * For endpoint tests: an endpoint in another thread does not have it.

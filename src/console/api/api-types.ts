@@ -106,7 +106,7 @@ export type AfterReason = {
   message: string;
 };
 
-export type AfterReasonCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error" | "no_source_version" | "marker_failed";
+export type AfterReasonCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "destination_is_source" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error" | "no_source_version" | "marker_failed";
 
 export type AfterRequest = {
   source?: unknown;
@@ -1595,7 +1595,7 @@ export type TransferError = {
   advice: string;
 };
 
-export type TransferErrorCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
+export type TransferErrorCode = "auth_failed" | "host_key_mismatch" | "tls_error" | "connection_failed" | "timeout" | "stalled" | "source_not_found" | "source_changed" | "source_replaced" | "size_unknown" | "destination_not_found" | "permission_denied" | "disk_full" | "file_too_large" | "destination_exists" | "destination_changed" | "destination_is_source" | "checksum_mismatch" | "size_mismatch" | "source_endpoint_not_configured" | "endpoint_removed" | "aborted_by_operator" | "internal_error";
 
 export type TransferFailedData = {
   transfer_id: string;

@@ -17,6 +17,7 @@ export const ERROR_ADVICE = {
   file_too_large: "The destination does not take a file of this size. Split the file, or choose another destination.",
   destination_exists: "The endpoint does not overwrite, or a folder has the name. Choose another name, remove what is there, or set `overwrite` on the endpoint. End the destination with a slash to copy into a folder.",
   destination_changed: "Another writer replaced or removed the file after the commit, so its content could not be checked. Find out what else writes there, then retry the transfer if its file is still wanted.",
+  destination_is_source: "The source and the destination are one file: a folder is a link or mount of the other, or two endpoints lead to one server. Nothing was replaced or removed. Choose another destination, or create the transfer without deleting or moving the source.",
   checksum_mismatch: "If the transfer has `expected_sha256`, the source is another file: ask its sender. Otherwise the destination has other bytes than those that were read: check the disks and memory of both servers, then retry.",
   size_mismatch: "The file at the destination has another size than what was read. Check what else writes there.",
   source_endpoint_not_configured: "Configure an endpoint for the source: a host that no endpoint names is never dialled.",

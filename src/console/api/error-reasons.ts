@@ -17,6 +17,7 @@ const LABELS: Record<TransferErrorCode, string> = {
   disk_full: 'Destination full',
   file_too_large: 'File too large for the destination',
   destination_exists: 'Destination file exists',
+  destination_is_source: 'Destination is the source itself',
   destination_changed: 'Destination file replaced by another writer',
   checksum_mismatch: 'Checksum differs at the destination',
   size_mismatch: 'Size differs at the destination',

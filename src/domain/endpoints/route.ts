@@ -1,5 +1,5 @@
 import { fieldError } from '../errors.ts';
-import type { After } from '../transfers/after.ts';
+import { type After, removesSource } from '../transfers/after.ts';
 import { assertApart } from '../transfers/after-places.ts';
 import type { TransferCreated } from '../transfers/transfer.ts';
 import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../uri.ts';
@@ -45,8 +45,7 @@ export function routeOf(
     source_uri === destination ||
     (source?.endpoint === target.endpoint && source.path === target.path);
   // By two endpoints that lead to one place, it is harmless while the source stays.
-  const removesSource = after != null && after.source !== 'keep';
-  if (isItself || (removesSource && isSameFile(source, target)))
+  if (isItself || (removesSource(after) && isSameFile(source, target)))
     throw fieldError('destination_uri', 'must not be the source itself');
   const match = (uri: string) => matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
   if (after)

@@ -21,6 +21,10 @@ export interface After {
   destination_marker: string | null;
 }
 
+export function removesSource(after: After | null | undefined): boolean {
+  return after != null && after.source !== 'keep';
+}
+
 /** Throws if sources are moved into folders that the same listing finds. */
 export function refuseMovesInto(recursive: boolean, after: After | null | undefined): void {
   if (recursive && typeof after?.source === 'object')

@@ -81,6 +81,11 @@ export const TRANSFER_ERRORS = {
     advice:
       'Another writer replaced or removed the file after the commit, so its content could not be checked. Find out what else writes there, then retry the transfer if its file is still wanted.',
   },
+  destination_is_source: {
+    retryable: false,
+    advice:
+      'The source and the destination are one file: a folder is a link or mount of the other, or two endpoints lead to one server. Nothing was replaced or removed. Choose another destination, or create the transfer without deleting or moving the source.',
+  },
   checksum_mismatch: {
     retryable: false,
     advice:

@@ -1,4 +1,5 @@
 import type { Outcome } from '../../commands/transfers.ts';
+import { removesSource } from '../../domain/transfers/after.ts';
 import type { TransferOptions } from '../../domain/transfers/options.ts';
 import type { TransferCreated } from '../../domain/transfers/transfer.ts';
 import type { ResumeSave } from '../dispatch/claims.ts';
@@ -46,7 +47,7 @@ export interface AttemptContext extends Targets {
 export type Attempted = Outcome & { leftovers?: boolean | undefined; requeued?: boolean };
 
 /** What the transfer says about the copy. */
-export type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version'>;
+export type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version' | 'after'>;
 
 /**
  * Moves the file of a claimed transfer over connections of the two pools. Throws what `moveFile`
@@ -79,6 +80,7 @@ export async function moveBetween(
         destination: { endpoint: to.endpoint, path: destination.path },
         overwrite: destination.configured.overwrite,
         options: facts,
+        removesSource: removesSource(facts.after),
         listed: listedVersion(facts, source.configured),
         record: claim.resumeRecord as ResumeRecord | null,
         meter,

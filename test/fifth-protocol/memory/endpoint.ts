@@ -60,6 +60,7 @@ export function createMemoryEndpoint({
         resumedFrom: 0,
         write: async (offset, data) => content.set(data, offset),
         openWritten: async () => null,
+        showPart: async () => false,
         resumePoint: async () => ({ bytes: 0, state: null }),
         async commit() {
           await ask('PUT', path, 'commit', content);

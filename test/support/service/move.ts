@@ -16,6 +16,7 @@ export function moveWith(
     claimId: newId('clm'),
     overwrite: true,
     options: {},
+    removesSource: false,
     listed: null,
     record: null,
     meter: createMeter(() => undefined),

@@ -254,6 +254,15 @@ function destinationFile(
     });
   }
 
+  async function showPart(): Promise<boolean> {
+    try {
+      await finish();
+      return true;
+    } catch (error) {
+      throw fail(error, 'verify');
+    }
+  }
+
   async function commit(sent: number): Promise<CommitProof> {
     try {
       const held = await measure('commit');
@@ -298,6 +307,7 @@ function destinationFile(
     resumedFrom,
     write: (offset, data) => track(append(offset, data)),
     openWritten: () => track(openWritten()),
+    showPart: () => track(showPart()),
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     commit: (whole) => track(commit(whole.size)),
     close() {

@@ -1,11 +1,14 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { FtpsCredentials, FtpsSettings } from '../../../domain/protocols/ftps.ts';
 import { type ConnectionTimeouts, TIMEOUTS } from '../connection-timeouts.ts';
+import { hasPartOn } from '../has-part.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { tlsOptions } from './certificate.ts';
 import { openDestination } from './destination.ts';
 import { dispose, restoreSource } from './dispose.ts';
+import { fileError } from './errors.ts';
 import { list } from './listing.ts';
+import { namesOn } from './names.ts';
 import { createPool } from './pool.ts';
 import { remove, removeLeftovers } from './removal.ts';
 import { openConnection, presentedCertificate } from './sign-in.ts';
@@ -44,6 +47,7 @@ export function createFtpsEndpoint({
     connections: async () => pool.size,
     openSource: async (path, signal) => openSource(pool, sendable(path), signal),
     openDestination: async (path, options) => openDestination(pool, sendable(path), options),
+    hasPart: async (path, options) => hasPartOn(pool, namesOn, fileError, sendable(path), options),
     probe: async (signal) => presentedCertificate(target, signal),
     list: async (path, signal) => list(pool, sendable(path), signal),
     removeLeftovers: async (path, leftovers) => removeLeftovers(pool, sendable(path), leftovers),

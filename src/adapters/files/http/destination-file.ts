@@ -4,7 +4,7 @@ import { type CommitProof, type DestinationFile, FileError } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
 
 /** A destination whose bytes are visible only after the commit. */
-export type UploadedFile = Omit<DestinationFile, 'close' | 'openWritten'>;
+export type UploadedFile = Omit<DestinationFile, 'close' | 'openWritten' | 'showPart'>;
 
 /**
  * Wraps a destination: after its lifetime ends it writes nothing, and it throws FileErrors only.
@@ -20,6 +20,7 @@ export function destinationFile(file: UploadedFile, lifetime: Lifetime): Destina
       }),
     commit: (whole) => lifetime.run('commit', () => file.commit(whole)),
     openWritten: async () => null,
+    showPart: async () => false,
     close: lifetime.close,
   };
 }

@@ -218,6 +218,14 @@ function destinationFile(
         throw await fail(error, 'verify');
       }
     },
+    async showPart() {
+      try {
+        await abortable(finish(), signal, 'verify');
+        return true;
+      } catch (error) {
+        throw await fail(error, 'verify');
+      }
+    },
     resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
     async commit(whole) {
       try {

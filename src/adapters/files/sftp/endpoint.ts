@@ -6,12 +6,14 @@ import {
 } from '../../../domain/protocols/host-keys.ts';
 import type { SftpCredentials, SftpSettings } from '../../../domain/protocols/sftp.ts';
 import { type ConnectionTimeouts, TIMEOUTS } from '../connection-timeouts.ts';
+import { hasPartOn } from '../has-part.ts';
 import { type FileEndpoint, FileError } from '../port.ts';
 import { openConnection, presentedHostKey } from './connection.ts';
 import { openDestination } from './destination.ts';
 import { dispose, restoreSource } from './dispose.ts';
 import { fileError } from './errors.ts';
 import { list } from './listing.ts';
+import { namesOn } from './names.ts';
 import { removeLeftovers } from './parts.ts';
 import { createPool } from './pool.ts';
 import { openRoute } from './route.ts';
@@ -52,6 +54,7 @@ export function createSftpEndpoint(options: SftpEndpointOptions): FileEndpoint {
     announcedHostKeys: async () => [...announced.values()],
     openSource: (path, signal) => openSource(pool, path, signal),
     openDestination: (path, options) => openDestination(pool, path, options),
+    hasPart: (path, options) => hasPartOn(pool, namesOn, fileError, path, options),
     async probe(signal) {
       if (rejected && performance.now() < rejected.until) throw rejected.error;
       const fingerprint = await presentedHostKey(routing, signal).catch((error: unknown) => {

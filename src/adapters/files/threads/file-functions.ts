@@ -12,6 +12,7 @@ import {
   type FileIdentity,
   type Leftovers,
   type OpenDestination,
+  type PartOptions,
   type Peer,
   type RestoreOptions,
   type ResumePoint,
@@ -40,6 +41,8 @@ export type FileFunctions = {
     path: string,
     options: Omit<OpenDestination, 'signal' | 'pace'>,
   ): OpenedDestination;
+  /** False for a protocol without part files. */
+  hasPart(endpoint: number, path: string, options: Omit<PartOptions, 'signal'>): boolean;
   probe(endpoint: number): Peer;
   list(endpoint: number, path: string): FileEntry[];
   removeLeftovers(endpoint: number, path: string, leftovers: Omit<Leftovers, 'signal'>): void;
@@ -50,6 +53,7 @@ export type FileFunctions = {
   read(source: number, offset: number, buffer: Uint8Array): void;
   stat(source: number): FileIdentity;
   openWritten(destination: number): OpenedSource | null;
+  showPart(destination: number): boolean;
   write(destination: number, offset: number, data: Uint8Array): void;
   resumePoint(destination: number, bytes: number): ResumePoint;
   /** Closes the file if it succeeds. */

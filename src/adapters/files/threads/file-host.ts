@@ -84,6 +84,8 @@ answerCalls<FileFunctions>(
       const target = add(destinations, file, keepSignal());
       return { target, parallelWrites, inOrder, chunkSize, resumedFrom, ...written };
     },
+    hasPart: async ({ signal }, endpoint, path, options) =>
+      (await find(endpoints, endpoint).hasPart?.(path, { ...options, signal })) ?? false,
     probe: ({ signal }, endpoint) => find(endpoints, endpoint).probe(signal),
     async list({ signal }, endpoint, path) {
       const entries = await find(endpoints, endpoint).list(path, signal);
@@ -111,6 +113,7 @@ answerCalls<FileFunctions>(
         )
       );
     },
+    showPart: (_, destination) => find(destinations, destination).showPart(),
     write: (_, destination, offset, data) => find(destinations, destination).write(offset, data),
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
     async commit(_, destination, whole) {

@@ -99,6 +99,10 @@ function remoteEndpoint(endpoint: () => Promise<{ run: Run; target: number }>): 
       const opened = await run.call('openDestination', [target, path, options], signal);
       return remoteDestination(run, opened);
     },
+    async hasPart(path, { signal, ...options }) {
+      const { run, target } = await endpoint();
+      return run.call('hasPart', [target, path, options], signal);
+    },
     async probe(signal) {
       const { run, target } = await endpoint();
       return run.call('probe', [target], signal);
@@ -175,6 +179,7 @@ function remoteDestination(
       const opened = await calls.count(run.call('openWritten', [target]));
       return opened && remoteSource(run, opened);
     },
+    showPart: () => calls.count(run.call('showPart', [target])),
     resumePoint: async (bytes) => written ?? calls.count(run.call('resumePoint', [target, bytes])),
     async commit(whole) {
       const proof = await calls.count(run.call('commit', [target, whole]));

@@ -19,6 +19,8 @@ export interface Move {
   destination: MoveEnd;
   overwrite: boolean;
   options: TransferOptions;
+  /** True if the source is deleted or moved after the transfer. */
+  removesSource: boolean;
   /** The only version that may be copied, as a listing showed it. Null for any. */
   listed: string | null;
   /** Saved by the claim before this one. Null for the first claim. */

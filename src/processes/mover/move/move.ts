@@ -7,7 +7,7 @@
  * 2. Open the source and the destination. Start over if they do not match the record (resume.ts).
  * 3. Pump the remaining chunks (pump.ts), and save the record every two seconds.
  * 4. Check that the source is unchanged, once all of it is read, and its expected SHA-256 if there
- *    is one. Save size and SHA-256 as `committing`, which also renews the lease.
+ *    is one. If the source is removed afterwards, check that the destination is another file. Save size and SHA-256 as `committing`, which also renews the lease.
  * 5. Commit: the file appears under its name. With `verify: read_back`, the destination is read and
  *    compared before that, or after it if the server shows nothing before.
  *
@@ -23,6 +23,8 @@
  * - The source differs from the record. The move starts over and removes what a predecessor wrote.
  * - The source is another version than the one that a flow has listed, maybe one that is being
  *   written. The attempt fails with `source_replaced`.
+ * - The destination is the source, and the source is to be removed. The attempt fails with
+ *   `destination_is_source` (assert-apart.ts).
  * - The source changes during the move. The attempt fails with `source_changed`.
  * - The destination has less than the record says. The move continues from what is really there.
  * - The part file is gone at the commit. The adapter reports a broken connection, so the move sends
@@ -42,6 +44,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommitProof, DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
 import type { Verification } from '../../../domain/transfers/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from '../failure.ts';
+import { assertApart } from './assert-apart.ts';
 import { createBreaks, type Ended } from './breaks.ts';
 import { findCommitted } from './find-committed.ts';
 import { assertListed } from './listed-version.ts';
@@ -190,6 +193,7 @@ async function moveOpened(
     throw error;
   });
   move.signal.throwIfAborted();
+  await assertApart(move, destination);
   const modifiedAt = timeToPreserve(move, source);
   progress.committing ??= {
     size,

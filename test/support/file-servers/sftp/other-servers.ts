@@ -37,8 +37,16 @@ const ASYNCSSH = join(import.meta.dirname, 'asyncssh-server.py');
  * - `rclone-stream`: the same, which stores what it gets at once. It writes a file from its start
  *   only, and shows it when it is closed. Servers in front of object stores do the same.
  * - `asyncssh`: in Python. It says nothing about a file but its size and times.
+ * - `asyncssh-any-case`: the same, and ignores the letter case of names.
+ * - `asyncssh-closed`: the same, and shows a new file when it is closed.
  */
-export type OtherSftpServerKind = 'proftpd' | 'rclone' | 'rclone-stream' | 'asyncssh';
+export type OtherSftpServerKind =
+  | 'proftpd'
+  | 'rclone'
+  | 'rclone-stream'
+  | 'asyncssh'
+  | 'asyncssh-any-case'
+  | 'asyncssh-closed';
 
 export interface OtherSftpServer {
   host: string;
@@ -149,9 +157,15 @@ async function rclone(
   ];
 }
 
-async function asyncssh({ path }: DebianPrograms, home: string, port: number): Promise<string[]> {
+async function asyncssh(
+  { path }: DebianPrograms,
+  home: string,
+  port: number,
+  kind: OtherSftpServerKind,
+): Promise<string[]> {
   const files = [join(home, 'root'), join(home, 'host_key')];
-  return [python(path), ASYNCSSH, String(port), ...files, TEST_PASSWORD];
+  const rules = kind === 'asyncssh' ? [] : [kind.slice('asyncssh-'.length)];
+  return [python(path), ASYNCSSH, String(port), ...files, TEST_PASSWORD, ...rules];
 }
 
 /** The Python that the modules of Debian's packages are for. */
@@ -199,6 +213,8 @@ const COMMANDS: Record<OtherSftpServerKind, typeof proftpd> = {
   rclone,
   'rclone-stream': rclone,
   asyncssh,
+  'asyncssh-any-case': asyncssh,
+  'asyncssh-closed': asyncssh,
 };
 
 /** Returns an endpoint for all files of the server, which may be reached by another port. */

@@ -1,0 +1,29 @@
+import type { Names } from './names.ts';
+import { partPath } from './part-name.ts';
+import type { FileError, FileStep, PartOptions } from './port.ts';
+
+/** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
+interface Connections<Connection> {
+  use<Result>(
+    signal: AbortSignal,
+    step: FileStep,
+    work: (connection: Connection) => Promise<Result>,
+  ): Promise<Result>;
+}
+
+/** Does what `hasPart` of the port says. Throws FileError. */
+export async function hasPartOn<Connection>(
+  pool: Connections<Connection>,
+  namesOn: (connection: Connection) => Names,
+  fileError: (error: unknown, step: FileStep, path: string) => FileError,
+  path: string,
+  { transferId, claimId, signal }: PartOptions,
+): Promise<boolean> {
+  const part = partPath(path, transferId, claimId);
+  try {
+    const type = await pool.use(signal, 'verify', (connection) => namesOn(connection).typeOf(part));
+    return type !== null;
+  } catch (error) {
+    throw fileError(error, 'verify', path);
+  }
+}
