@@ -125,6 +125,8 @@ export function startTransfer(
   return changeTransfer(deps, transferId, { type: 'start', data }, cause);
 }
 
+type LoseMover = Extract<TransferCommand, { type: 'lose_mover' }>;
+
 export type Outcome =
   | {
       type: 'completed';
@@ -147,7 +149,7 @@ export type Outcome =
   /** The mover shuts down in order and releases the claim. */
   | { type: 'released'; figures: AttemptFigures }
   /** The lease of the claim expired. */
-  | { type: 'mover_lost'; figures: AttemptFigures };
+  | ({ type: 'mover_lost' } & Pick<LoseMover, 'figures' | 'committing'>);
 
 /**
  * Ends an attempt. Changes nothing if the claim no longer holds. `started` is the stream as it was
@@ -199,7 +201,7 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
     case 'released':
       return { type: 'release', claim_id, figures: outcome.figures };
     case 'mover_lost':
-      return { type: 'lose_mover', claim_id, figures: outcome.figures, now: now() };
+      return { ...outcome, type: 'lose_mover', claim_id, now: now() };
   }
 }
 

@@ -42,8 +42,17 @@ export type TransferCommand =
       retry_delays: number[];
       now: string;
     }
-  /** Ends an attempt because the lease of its claim expired. */
-  | { type: 'lose_mover'; claim_id: string; figures: AttemptFigures; now: string }
+  /**
+   * Ends an attempt because the lease of its claim expired. `committing` is what a mover was giving
+   * its name: the destination may have it. Null if none came that far.
+   */
+  | {
+      type: 'lose_mover';
+      claim_id: string;
+      figures: AttemptFigures;
+      committing: { size: number; sha256: string } | null;
+      now: string;
+    }
   /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
   | { type: 'release'; claim_id: string; figures: AttemptFigures }
   /** Records what a step after the transfer has done. */
@@ -174,22 +183,28 @@ function moverLost(
   command: Extract<TransferCommand, { type: 'lose_mover' }>,
   state: InProgress,
 ): TransferEvent {
-  const { figures, now } = command;
+  const { figures, committing, now } = command;
   const moved = figures.transferred_bytes > state.facts.transferred_bytes;
   const lostInARow = moved ? 1 : state.facts.lost_in_a_row + 1;
   if (lostInARow < MAX_MOVERS_LOST) return queuedAgain(command, lostInARow);
-  const message =
+  const vanished =
     `${MAX_MOVERS_LOST} movers in a row vanished while they worked on this transfer, ` +
     'and none came further than the one before';
+  const failure: AttemptFailure = committing
+    ? { code: 'internal_error', message: `${vanished}. ${mayBeThere(committing)}`, phase: 'commit' }
+    : { code: 'internal_error', message: vanished, phase: 'prepare' };
   const error = {
-    ...transferError(
-      { code: 'internal_error', message, phase: 'prepare' },
-      state.facts.retry_count + 1,
-      now,
-    ),
+    ...transferError(failure, state.facts.retry_count + 1, now),
     retryable: false,
   };
   return { type: 'transfer.failed', data: { error, failed_at: now, ...figures } };
+}
+
+function mayBeThere({ size, sha256 }: { size: number; sha256: string }): string {
+  return (
+    'The file may be complete at the destination, because a mover had begun to give it its name. ' +
+    `Check whether a file of ${size} bytes with the SHA-256 ${sha256} is there`
+  );
 }
 
 function queuedAgain(

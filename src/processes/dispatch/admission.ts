@@ -145,9 +145,9 @@ async function sweepExpired(deps: AdmissionDeps, aside: Aside): Promise<void> {
 }
 
 async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
-  const { transferId, claimId, figures } = claim;
+  const { transferId, claimId, ...found } = claim;
   const cause = { actor: ACTOR, correlationId: claimId };
-  const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', figures }, cause);
+  const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', ...found }, cause);
   await deps.record(lost);
   if (lost.events.length > 0) return;
   // The attempt never began, or the transfer has ended and the job does not show it yet.

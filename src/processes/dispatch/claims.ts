@@ -66,6 +66,8 @@ export interface ExpiredClaim {
   transferId: string;
   claimId: string;
   figures: AttemptFigures;
+  /** What a mover was giving its name. Null if none came that far. */
+  committing: { size: number; sha256: string } | null;
 }
 
 /** Returns the claims with an expired lease, oldest first, without the transfers in `except`. */
@@ -79,5 +81,6 @@ export async function expiredClaims(
     transferId: job.transfer_id,
     claimId: job.claim_id,
     figures: toFigures(job),
+    committing: job.committing,
   }));
 }

@@ -74,6 +74,7 @@ const loseMover = (claim_id: string, transferred_bytes = 0): TransferCommand => 
   type: 'lose_mover',
   claim_id,
   figures: { ...FIGURES, transferred_bytes },
+  committing: null,
   now: T1,
 });
 const release = (claim_id: string): TransferCommand => ({
@@ -442,6 +443,25 @@ describe('lost movers', () => {
           code: 'internal_error',
           retryable: false,
           message: expect.stringContaining('none came further than the one before'),
+        },
+      },
+    });
+  });
+
+  it('leave a file that may be complete', () => {
+    const events = [...HISTORIES.in_progress];
+    const lost = { ...loseMover('clm_1'), committing: { size: 7, sha256: 'abc' } };
+    for (let vanished = 1; vanished <= 5; vanished++)
+      events.push(
+        ...(outcomeOf(transferDecider, events, lost as TransferCommand) as TransferEvent[]),
+        inProgress,
+      );
+    expect(events.at(-2)).toMatchObject({
+      type: 'transfer.failed',
+      data: {
+        error: {
+          phase: 'commit',
+          message: expect.stringContaining('a file of 7 bytes with the SHA-256 abc is there'),
         },
       },
     });

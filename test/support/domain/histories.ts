@@ -85,7 +85,7 @@ function transferCommand(number: number): fc.Arbitrary<TransferCommand> {
       retry_delays: [1],
       now: T1,
     },
-    { type: 'lose_mover', claim_id: 'clm_1', figures: FIGURES, now: T1 },
+    { type: 'lose_mover', claim_id: 'clm_1', figures: FIGURES, committing: null, now: T1 },
     { type: 'cancel', now: T1 },
     { type: 'set_priority', priority: 'high', now: T1 },
   );

@@ -109,6 +109,7 @@ export async function saveRecords(
 export interface ExpiredJob extends FigureColumns {
   transfer_id: string;
   claim_id: string;
+  committing: { size: number; sha256: string } | null;
 }
 
 /**
@@ -118,7 +119,8 @@ export interface ExpiredJob extends FigureColumns {
 export async function expiredJobs(sql: Sql, limit: number, except: string[]) {
   return sql<ExpiredJob[]>`
     select transfer_id, claim_id, size_bytes, speed_bps,
-           coalesce((resume_record #>> '{destination,bytes}')::bigint, 0) as transferred_bytes
+           coalesce((resume_record #>> '{destination,bytes}')::bigint, 0) as transferred_bytes,
+           nullif(resume_record -> 'committing', 'null') as committing
       from work.transfer_jobs
      where claim_id is not null and lease_until < now() and transfer_id <> all(${except}::text[])
      order by lease_until limit ${limit}`;
