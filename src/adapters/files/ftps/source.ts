@@ -86,6 +86,21 @@ export function sourceFile(
     if (from.position === identity.size) await from.finish();
   }
 
+  /**
+   * Returns whether the server sends bytes of a file that it calls empty. Linux generates the files
+   * in `/proc` while they are read. ProFTPD sends no byte of them, so it looks like an empty file.
+   */
+  async function sendsMore(): Promise<boolean> {
+    if (identity.size > 0) return false;
+    try {
+      await fill(0, new Uint8Array(0));
+      return false;
+    } catch (error) {
+      if (error instanceof FileError && error.code === 'source_changed') return true;
+      throw error;
+    }
+  }
+
   async function stop(): Promise<void> {
     await download?.cancel();
     release();
@@ -111,16 +126,22 @@ export function sourceFile(
     modifiedAt,
     parallelReads: 1,
     readAtOnce: false,
-    read(offset, target) {
+    async read(offset, target) {
+      // `stat` reads an empty file.
+      if (target.length === 0) return;
       reading = fill(offset, target).finally(() => {
         reading = null;
       });
-      return reading;
+      await reading;
     },
     async stat() {
       try {
         await stop();
-        return await identify(pool, path, signal, 'verify');
+        const hasMore = await sendsMore();
+        const found = await identify(pool, path, signal, 'verify');
+        if (!hasMore || found.size > 0) return found;
+        const message = `${path}: the server reports 0 bytes and sends more`;
+        throw new FileError('size_unknown', 'verify', message);
       } catch (error) {
         const failure = statError(error, 'verify', path);
         if (failure.code === 'source_not_found')

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { chmod, lstat, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -32,6 +33,20 @@ for (const kind of ['proftpd', 'vsftpd'] as const) {
       await writeFile(at(`file-${bytes}`), content);
       await symlink(`file-${bytes}`, at(`link-${bytes}`));
       expect(await download(endpoint, server.remotePath(`link-${bytes}`))).toEqual(content);
+    });
+
+    // ProFTPD sends no byte of such a file.
+    const sendsMore = kind === 'vsftpd' && existsSync('/proc/version');
+    test.skipIf(!sendsMore)('to a file with bytes that is called empty, fails', async () => {
+      await symlink('/proc/version', at('generated'));
+      const path = server.remotePath('generated');
+      const file = await endpoint.openSource(path, new AbortController().signal);
+      expect(file.identity.size).toBe(0);
+      await expect(file.stat()).rejects.toMatchObject({
+        code: 'size_unknown',
+        message: `${path}: the server reports 0 bytes and sends more`,
+      });
+      await file.close();
     });
 
     test('is replaced by a file that not everybody may write', async () => {
