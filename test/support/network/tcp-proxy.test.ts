@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 let echo: ReturnType<typeof createServer>;
@@ -88,6 +88,20 @@ test('holdWhen holds back one connection until it is released', async () => {
   const answer = receive(2);
   letGo();
   expect(await answer).toBe(2);
+});
+
+test('bytes that were held back arrive after their sender has gone', async () => {
+  client.write('x');
+  await receive(1);
+  const held = proxy.holdWhen(() => true, 'up');
+  client.write('y');
+  const letGo = await held;
+  client.write('z');
+  client.destroy();
+  expect(proxy.forwarded.up).toBe(1);
+  letGo();
+  await vi.waitUntil(() => proxy.connections === 0);
+  expect(proxy.forwarded.up).toBe(3);
 });
 
 test('refuse rejects new connections and keeps the open ones', async () => {

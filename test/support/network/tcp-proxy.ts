@@ -32,7 +32,7 @@ export interface TcpProxy {
   /**
    * Holds back, once, the next bytes in a direction that match the condition, and all later bytes
    * of their connection. Other connections continue. Resolves then with a function that releases
-   * the bytes.
+   * the bytes. They arrive also if their sender has closed the connection.
    */
   holdWhen(condition: Condition, direction: Direction): Promise<() => void>;
   /**
@@ -64,6 +64,8 @@ export async function startTcpProxy(
   morePorts: readonly number[] = [],
 ): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
+  /** Sockets whose bytes are, or were, held back. */
+  const held = new Set<Socket>();
   const forwarded = { up: 0, down: 0 };
   const cutAt = { up: Infinity, down: Infinity };
   let delayMs = 0;
@@ -72,7 +74,10 @@ export async function startTcpProxy(
   let stalled = Promise.withResolvers<void>();
   stalled.resolve();
   /** `strike` resolves with whether to forward the bytes. */
-  const planned: Record<Direction, { holds: Condition; strike(): Promise<boolean> } | null> = {
+  const planned: Record<
+    Direction,
+    { holds: Condition; strike(from: Socket): Promise<boolean> } | null
+  > = {
     up: null,
     down: null,
   };
@@ -117,7 +122,8 @@ export async function startTcpProxy(
       socket.on('close', async () => {
         // The other side of a silent line receives nothing at all.
         await stalled.promise;
-        if (!isFile || !socket.readableEnded) other.destroy();
+        // What was held back still arrives: `forward` ends the other side after it.
+        if (!held.has(socket) && (!isFile || !socket.readableEnded)) other.destroy();
         if (other.destroyed) pairs.delete(pair);
       });
     }
@@ -149,6 +155,7 @@ export async function startTcpProxy(
       arrived.resolve();
     };
     from.on('data', push).on('end', () => push(null));
+    from.on('close', () => held.has(from) && push(null));
     to.on('close', () => arrived.resolve());
     while (!to.destroyed) {
       const next = underway.shift();
@@ -163,7 +170,7 @@ export async function startTcpProxy(
         to.end();
         return;
       }
-      await send(to, next.chunk, direction);
+      await send([from, to], next.chunk, direction);
       if (!carry(next.chunk.length)) {
         if (limit.end === 'stall') return void from.pause();
         await new Promise((written) => to.write('', written));
@@ -175,13 +182,17 @@ export async function startTcpProxy(
     }
   }
 
-  async function send(to: Socket, chunk: Buffer, direction: Direction): Promise<void> {
+  async function send(
+    [from, to]: [Socket, Socket],
+    chunk: Buffer,
+    direction: Direction,
+  ): Promise<void> {
     for (let at = 0; at < chunk.length && !to.destroyed; ) {
       await stalled.promise;
       const plan = planned[direction];
       if (plan && (await plan.holds()) && planned[direction] === plan) {
         planned[direction] = null;
-        if (!(await plan.strike())) return;
+        if (!(await plan.strike(from))) return;
       }
       const slice = chunk.subarray(
         at,
@@ -243,7 +254,10 @@ export async function startTcpProxy(
       }),
     holdWhen: (holds, direction) =>
       new Promise((resolve) => {
-        const strike = () => new Promise<boolean>((letGo) => resolve(() => letGo(true)));
+        const strike = (from: Socket) => {
+          held.add(from);
+          return new Promise<boolean>((letGo) => resolve(() => letGo(true)));
+        };
         planned[direction] = { holds, strike };
       }),
     refuse,
