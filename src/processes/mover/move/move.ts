@@ -7,7 +7,8 @@
  * 2. Open the source and the destination. Start over if they do not match the record (resume.ts).
  * 3. Pump the remaining chunks (pump.ts), and save the record every two seconds.
  * 4. Check that the source is unchanged, once all of it is read, and its expected SHA-256 if there
- *    is one. If the source is removed afterwards, check that the destination is another file. Save size and SHA-256 as `committing`, which also renews the lease.
+ *    is one. If the source is removed afterwards, check that the destination is another file. Save
+ *    size and SHA-256 as `committing`, which also renews the lease.
  * 5. Commit: the file appears under its name. With `verify: read_back`, the destination is read and
  *    compared before that, or after it if the server shows nothing before.
  *
