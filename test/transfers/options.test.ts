@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { commitAlways } from '../../src/adapters/files/commit.ts';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import type { FileEndpoint } from '../../src/adapters/files/port.ts';
 import { credentialsOf, definitionOf } from '../../src/contract/endpoints/definition.ts';
@@ -184,7 +185,7 @@ describeWithPostgres('options of a transfer', () => {
             return written && file.openWritten();
           },
           async commit(whole) {
-            const proof = await file.commit(whole);
+            const proof = await commitAlways(file, whole);
             await put('damaged/file', damaged);
             return { ...proof, version: undefined };
           },
@@ -230,7 +231,7 @@ describeWithPostgres('options of a transfer', () => {
           return {
             ...file,
             async commit(whole) {
-              const proof = await file.commit(whole);
+              const proof = await commitAlways(file, whole);
               if (others) await put(path, others);
               else await endpoint.remove(path, options.signal);
               return proof;

@@ -214,8 +214,11 @@ export interface DestinationFile {
    * Makes the whole file appear under its name: flush, check the size, rename (or complete, or
    * commit). Nothing else may be called afterwards but `close`. Throws FileError `size_mismatch`,
    * `destination_exists`, `checksum_mismatch`.
+   *
+   * Returns null after it has found another file under the name of an object. Make sure that the
+   * claim is still held, and call it again: it replaces that file, and no newer one.
    */
-  commit(whole: { size: number; sha256: string }): Promise<CommitProof>;
+  commit(whole: { size: number; sha256: string }): Promise<CommitProof | null>;
   /**
    * Ends requests under way and leaves the written bytes for the next claim. Never throws; may be
    * called twice.

@@ -2,6 +2,7 @@
  * One step after a transfer: the marker beside the destination, or what becomes of the source.
  */
 import { createHash } from 'node:crypto';
+import { commitAlways } from '../../adapters/files/commit.ts';
 import { heldPath } from '../../adapters/files/part-name.ts';
 import {
   type Disposed,
@@ -98,7 +99,7 @@ async function writeEmpty(
   const empty = { claimId: MARKER_CLAIM, size: 0, resume: null };
   const file = await endpoint.openDestination(path, { ...options, ...empty });
   try {
-    await file.commit({ size: 0, sha256: EMPTY_SHA256 });
+    await commitAlways(file, { size: 0, sha256: EMPTY_SHA256 });
   } finally {
     await file.close();
   }

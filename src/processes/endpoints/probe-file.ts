@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { commitAlways } from '../../adapters/files/commit.ts';
 import { type DestinationFile, type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import { hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { newId } from '../../domain/ids.ts';
@@ -68,7 +69,7 @@ export async function testWithProbeFile(
           file = opened;
           speeds.write_bps = await measure(async () => {
             await writeAll(opened, content);
-            if (!renames) await opened.commit(whole);
+            if (!renames) await commitAlways(opened, whole);
           });
           return opened;
         }),
@@ -77,7 +78,7 @@ export async function testWithProbeFile(
     if (renames) {
       await step(
         'rename',
-        (signal) => abortsFile(signal, () => written.commit(whole)),
+        (signal) => abortsFile(signal, () => commitAlways(written, whole)),
         ({ atomicReplace }) =>
           atomicReplace
             ? 'the file appears complete, in one step'

@@ -6,6 +6,7 @@ import {
   type SentCheckpoint,
   SinkRefuses,
 } from '../../adapters/checkpoint-sinks/port.ts';
+import { commitAlways } from '../../adapters/files/commit.ts';
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
 import type { Vault } from '../../adapters/vault.ts';
@@ -81,7 +82,7 @@ async function write(remote: FileEndpoint, path: string, { note }: SentCheckpoin
     const file = await remote.openDestination(path, { ...options, resume: null, signal });
     try {
       await file.write(0, content);
-      await file.commit({ size: content.length, sha256: '' });
+      await commitAlways(file, { size: content.length, sha256: '' });
     } finally {
       await file.close();
     }

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { commitAlways } from '../../../src/adapters/files/commit.ts';
 import type {
   CommitProof,
   DestinationFile,
@@ -149,8 +150,12 @@ export function describeFileEndpoint(
 
     test('an existing file is replaced', async () => {
       await fixture.put('replaced', Buffer.from('the old and longer content'));
-      await upload(endpoint, fixture.path('replaced'), Buffer.from('new'));
-      expect(await fixture.get('replaced')).toEqual(Buffer.from('new'));
+      for (const content of ['new', 'newer', '']) {
+        const acknowledged = createSharedCounter();
+        await upload(endpoint, fixture.path('replaced'), Buffer.from(content), { acknowledged });
+        expect(countOf(acknowledged)).toBe(content.length);
+        expect(String(await fixture.get('replaced'))).toBe(content);
+      }
     });
 
     test('an existing file stays if it may not be overwritten', async () => {
@@ -184,7 +189,7 @@ export function describeFileEndpoint(
       const file = await endpoint.openDestination(fixture.path('whole'), options(content.length));
       await file.write(0, content);
       expect(await fixture.get('whole')).toEqual(Buffer.from('before'));
-      await file.commit(whole(content));
+      await commitAlways(file, whole(content));
       await file.close();
       expect(content.equals((await fixture.get('whole')) as Buffer)).toBe(true);
       expect(await leftovers()).toEqual([]);
@@ -321,7 +326,7 @@ export function describeFileEndpoint(
         signal: never,
       });
       expect(await fixture.get('left-behind')).toEqual(before);
-      await other.commit(whole(Buffer.from('other')));
+      await commitAlways(other, whole(Buffer.from('other')));
       await other.close();
       expect(await leftovers()).toEqual([]);
       expect(await fixture.get('left-behind')).toEqual(Buffer.from('other'));
@@ -531,7 +536,7 @@ export async function upload(
   const file = await endpoint.openDestination(path, opening);
   try {
     await writeFrom(file, content);
-    const proof = await file.commit(whole(content));
+    const proof = await commitAlways(file, whole(content));
     await file.close();
     return proof;
   } catch (error) {

@@ -141,8 +141,7 @@ function stagedBlocks(
     async stage(number, content) {
       const id = blockId(own, number);
       const bytes = bytesOfBlock(number, options);
-      const counted = <Answer>(upload: (abortSignal: AbortSignal) => Promise<Answer>) =>
-        store.counted(options, bytes, signal, upload);
+      const counted = store.counted(options, bytes, signal);
       if (Buffer.isBuffer(content)) {
         // The service checks the MD5 before it accepts the block.
         const transactionalContentMD5 = createHash('md5').update(content).digest();

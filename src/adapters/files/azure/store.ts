@@ -8,6 +8,7 @@ import {
 } from '@azure/storage-blob';
 import type { AzureCredentials, AzureSettings } from '../../../domain/protocols/azure.ts';
 import { createHttp } from '../http/http.ts';
+import type { LastName } from '../http/replace.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
@@ -28,6 +29,7 @@ export interface StoreOptions {
 export interface Store {
   readonly container: ContainerClient;
   readonly connections: number;
+  readonly lastName: LastName;
   /** Returns a blob whose requests are retried if the service is busy or a connection breaks. */
   blob(name: string): BlockBlobClient;
   /**
@@ -43,16 +45,15 @@ export interface Store {
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
   fill(target: Uint8Array, signal: AbortSignal): void;
   /**
-   * Sends one upload of `bytes` bytes when the pace allows. `upload` passes its signal on, which
-   * aborts with `signal`. The client counts the bytes that it sends with it, and keeps them to the
-   * pace.
+   * Returns a function that sends an upload of `bytes` bytes when the pace allows. `upload` passes
+   * its signal on, which aborts with `signal`. The client counts the bytes that it sends with it,
+   * and keeps them to the pace. An upload that is sent again counts once.
    */
-  counted<Answer>(
+  counted(
     options: Pick<OpenDestination, 'acknowledged' | 'pace'>,
     bytes: number,
     signal: AbortSignal,
-    upload: (abortSignal: AbortSignal) => Promise<Answer>,
-  ): Promise<Answer>;
+  ): <Answer>(upload: (abortSignal: AbortSignal) => Promise<Answer>) => Promise<Answer>;
   close(): void;
 }
 
@@ -111,6 +112,7 @@ export function createStore({
 
   return {
     container,
+    lastName: { taken: false },
     get connections() {
       return http.connections;
     },
@@ -118,13 +120,13 @@ export function createStore({
     blobOnce: (name) => once.getBlockBlobClient(name),
     properties,
     fill: httpClient.fill,
-    async counted(options, bytes, signal, upload) {
+    counted(options, bytes, signal) {
       const sent = sentBytes(options, bytes);
-      if (!sent) return upload(signal);
+      if (!sent) return (upload) => upload(signal);
       // The SDK passes on nothing else that could identify the request.
       const own = AbortSignal.any([signal]);
       httpClient.count(sent, own);
-      return sent.whenPaced(() => upload(own));
+      return (upload) => sent.whenPaced(() => upload(own));
     },
     close: () => http.close(),
   };

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
-import { type CommitProof, type DestinationFile, FileError } from '../port.ts';
+import { type DestinationFile, FileError } from '../port.ts';
 import type { Lifetime } from './lifetime.ts';
+import type { Replace } from './replace.ts';
 
 /** A destination whose bytes are visible only after the commit. */
 export type UploadedFile = Omit<DestinationFile, 'close' | 'openWritten' | 'showPart'>;
@@ -32,7 +33,7 @@ export function destinationFile(file: UploadedFile, lifetime: Lifetime): Destina
 export function singleRequest(
   name: string,
   { size, chunkSize }: { size: number; chunkSize: number },
-  put: (content: Buffer, md5: Buffer) => Promise<CommitProof>,
+  { looked, put }: Replace,
 ): UploadedFile {
   let content = Buffer.alloc(0);
   return {
@@ -42,7 +43,10 @@ export function singleRequest(
     async write(_offset, data) {
       content = Buffer.from(data);
     },
-    resumePoint: async () => ({ bytes: 0, state: null }),
+    async resumePoint() {
+      await looked;
+      return { bytes: 0, state: null };
+    },
     async commit(whole) {
       if (content.length !== whole.size || size !== whole.size) {
         throw new FileError(
@@ -51,6 +55,7 @@ export function singleRequest(
           `${name}: ${content.length} of ${whole.size} bytes were written`,
         );
       }
+      await looked;
       return put(content, createHash('md5').update(content).digest());
     },
   };

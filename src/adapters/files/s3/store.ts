@@ -8,6 +8,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { S3Credentials, S3Settings } from '../../../domain/protocols/s3.ts';
 import { createHttp, type SdkRequest, type SdkResponse, type SendOptions } from '../http/http.ts';
+import type { LastName } from '../http/replace.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
 import { serverAnswer } from './errors.ts';
@@ -32,6 +33,9 @@ export interface Store {
   readonly settings: S3Settings;
   readonly s3: S3Client;
   readonly connections: number;
+  /** What the server has shown to lack: conditions of a PUT, or the quotes of an ETag in one. */
+  readonly lacks: Set<'IfMatch' | 'IfNoneMatch' | 'quotes'>;
+  readonly lastName: LastName;
   /** Returns the URL that requests to the bucket use. */
   url(): URL;
   /** Sends a request for one object as `s3` does, with a fraction of its CPU time. */
@@ -137,6 +141,8 @@ export function createStore({
   return {
     settings,
     s3,
+    lacks: new Set(),
+    lastName: { taken: false },
     get connections() {
       return http.connections;
     },

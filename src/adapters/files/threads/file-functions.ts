@@ -56,8 +56,8 @@ export type FileFunctions = {
   showPart(destination: number): boolean;
   write(destination: number, offset: number, data: Uint8Array): void;
   resumePoint(destination: number, bytes: number): ResumePoint;
-  /** Closes the file if it succeeds. */
-  commit(destination: number, whole: { size: number; sha256: string }): CommitProof;
+  /** Closes the file if it returns a proof. */
+  commit(destination: number, whole: { size: number; sha256: string }): CommitProof | null;
   /** Closes an endpoint or a file. Does nothing if it is closed. */
   close(target: number): void;
 };

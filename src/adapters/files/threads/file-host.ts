@@ -118,7 +118,7 @@ answerCalls<FileFunctions>(
     resumePoint: (_, destination, bytes) => find(destinations, destination).resumePoint(bytes),
     async commit(_, destination, whole) {
       const proof = await find(destinations, destination).commit(whole);
-      void close(destination);
+      if (proof !== null) void close(destination);
       return proof;
     },
     close: (_, target) => close(target),

@@ -183,7 +183,7 @@ function remoteDestination(
     resumePoint: async (bytes) => written ?? calls.count(run.call('resumePoint', [target, bytes])),
     async commit(whole) {
       const proof = await calls.count(run.call('commit', [target, whole]));
-      committed = true;
+      committed = proof !== null;
       return proof;
     },
     close: async () => {

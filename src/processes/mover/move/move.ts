@@ -204,9 +204,12 @@ async function moveOpened(
   const whole = progress.committing;
   const readBack = move.options.verify === 'read_back';
   const compared = readBack && (await compareWritten(move, destination, whole));
-  // The save renews the lease: no other mover can have taken over when the commit begins.
-  if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
-  const proof = await commit(destination, whole);
+  let proof: CommitProof | null = null;
+  while (proof === null) {
+    // The save renews the lease: no other mover can have taken over when the commit begins.
+    if (!(await saver.saveNow())) throw new LeaseLost('The lease was lost before the commit');
+    proof = await commit(destination, whole);
+  }
   if (readBack && !compared) await comparePublished(move, whole, proof.version);
   move.meter.complete();
   const verification = verificationOf(proof, readBack);
@@ -221,9 +224,13 @@ function requireExpected({ options: { expected_sha256 } }: Move, sha256: string)
   throw new AttemptError({ code: 'checksum_mismatch', message, phase: 'verify' });
 }
 
-async function commit(destination: DestinationFile, whole: Committing): Promise<CommitProof> {
+/** Returns null if the commit must begin once more: see `commit` of the port. */
+async function commit(
+  destination: DestinationFile,
+  whole: Committing,
+): Promise<CommitProof | null> {
   const proof = await onSide('destination', () => destination.commit(whole));
-  if (proof.size !== whole.size) {
+  if (proof !== null && proof.size !== whole.size) {
     const message = `The mover wrote ${whole.size} bytes, but the destination has ${proof.size}`;
     throw new AttemptError({ code: 'size_mismatch', message, phase: 'verify' });
   }

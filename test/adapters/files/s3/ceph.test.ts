@@ -6,6 +6,7 @@ import {
   GetObjectCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
+  ListObjectsV2Command,
   PutObjectCommand,
   PutObjectLockConfigurationCommand,
   S3Client,
@@ -124,7 +125,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     await server.createBucket(bucket);
     await server.deny(bucket, 's3:GetObject');
     const writing = endpointOn({ ...server, bucket });
-    expect(await upload(writing, 'file', content)).toMatchObject({ size: content.length });
+    for (const written of [content, Buffer.from('small'), Buffer.from('newer')]) {
+      const { size, version } = await upload(writing, 'file', written);
+      expect(size).toBe(written.length);
+      const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket }));
+      expect(Contents[0]?.ETag).toBe(version);
+    }
     await writing.close();
   });
 

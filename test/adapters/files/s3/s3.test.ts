@@ -502,6 +502,52 @@ test('moves files of any size on a server that rejects the headers of checksums'
   expect(other.uploads('bucket')).toEqual([]);
 });
 
+describe('replacing small objects', () => {
+  const requestsFor = (key: string, on = server) =>
+    on.requests
+      .filter((request) => request.key === key)
+      .map(({ operation, status }) => `${operation} ${status}`);
+
+  test('sends one request for a new name, and looks ahead if names are often taken', async () => {
+    const over = endpoint();
+    await upload(over, 'again', randomBytes(1000));
+    expect(requestsFor('again')).toEqual(['PutObject 200']);
+    for (const _ of ['the second', 'the third']) await upload(over, 'again', randomBytes(1000));
+    expect(requestsFor('again').slice(1)).toEqual([
+      ...['PutObject 412', 'HeadObject 200', 'PutObject 200'],
+      ...['HeadObject 200', 'PutObject 200'],
+    ]);
+    for (const key of ['new-1', 'new-2']) await upload(over, key, randomBytes(1000));
+    expect(requestsFor('new-2')).toEqual(['PutObject 200']);
+  });
+
+  test('works on a server that rejects conditions', async () => {
+    const other = await startS3Server({ refusedHeaders: /^if-(none-)?match$/ });
+    onTestFinished(other.stop);
+    other.createBucket('bucket');
+    const over = endpoint({}, other);
+    for (const size of [10, 20]) {
+      await upload(over, 'file', randomBytes(size));
+      expect(other.object('bucket', 'file')?.body.size).toBe(size);
+    }
+    // Only the first request shows what the server lacks.
+    expect(requestsFor('file', other)).toEqual(['PutObject 400', 'PutObject 200', 'PutObject 200']);
+    await upload(endpoint({}, other), 'new', randomBytes(30), { overwrite: false });
+    expect(other.object('bucket', 'new')?.body.size).toBe(30);
+  });
+
+  test('goes on if a consumer takes the object meanwhile', async () => {
+    const over = endpoint();
+    await put('taken-meanwhile', Buffer.from('older'));
+    server.fault({ operation: 'HeadObject', kind: 'slow', delayMs: 300 });
+    const uploading = upload(over, 'taken-meanwhile', Buffer.from('newer'));
+    await vi.waitUntil(() => requestsFor('taken-meanwhile').includes('HeadObject null'));
+    server.fault({ operation: 'PutObject', kind: 'error', code: 'NoSuchKey' });
+    await uploading;
+    expect(await get('taken-meanwhile')).toEqual(Buffer.from('newer'));
+  });
+});
+
 test('checks the destination only beforehand on a server without conditional writes', async () => {
   const over = endpoint();
   for (const [operation, size] of [

@@ -1,0 +1,126 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { LeaseLost } from '../../../../src/processes/mover/failure.ts';
+import { endpointOn as azureEndpointOn } from '../../../adapters/files/azure/endpoint-on.ts';
+import { download, upload } from '../../../adapters/files/contract.ts';
+import { endpointOn as s3EndpointOn } from '../../../adapters/files/s3/endpoint-on.ts';
+import { shareAzurite, whyNoAzurite } from '../../../support/file-servers/azure/azurite.ts';
+import { shareRadosgw, whyNoRadosgw } from '../../../support/file-servers/s3/radosgw.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
+import { moveWith } from '../../../support/service/move.ts';
+
+const STALL_MS = 1_000;
+
+/** An object store, and a second way to it that is slow. */
+interface Place {
+  endpoint: FileEndpoint;
+  slow: FileEndpoint;
+  proxy: TcpProxy;
+}
+
+async function s3On(server: Parameters<typeof s3EndpointOn>[0]): Promise<Place> {
+  const proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(server.endpointUrl) });
+  const at = { ...server, endpointUrl: `http://127.0.0.1:${proxy.port}` };
+  const slow = s3EndpointOn(at, { timeouts: { stallMs: STALL_MS } });
+  return { endpoint: s3EndpointOn(server), slow, proxy };
+}
+
+async function onCeph(): Promise<Place> {
+  const server = { ...(await shareRadosgw()), bucket: `late-${randomUUID()}` };
+  await server.createBucket(server.bucket);
+  return s3On(server);
+}
+
+async function onStrictS3(): Promise<Place> {
+  const server = await startS3Server();
+  server.createBucket('bucket');
+  onTestFinished(server.stop);
+  return s3On(server);
+}
+
+async function onAzurite(): Promise<Place> {
+  const azurite = await shareAzurite();
+  await azurite.createContainer('container');
+  onTestFinished(azurite.stop);
+  const proxy = await startTcpProxy({ host: '127.0.0.1', port: portOf(azurite.endpointUrl) });
+  const endpointUrl = azurite.endpointUrl.replace(/:\d+\//, `:${proxy.port}/`);
+  const slow = azureEndpointOn({ ...azurite, endpointUrl }, { timeouts: { stallMs: STALL_MS } });
+  return { endpoint: azureEndpointOn(azurite), slow, proxy };
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
+for (const [name, whyNot, start] of [
+  ['S3 on Ceph', await whyNoRadosgw(), onCeph],
+  ['S3 as strict as Amazon', null, onStrictS3],
+  ['Azure', await whyNoAzurite(), onAzurite],
+] as const)
+  describe.skipIf(whyNot)(whyNot ? `${name} (${whyNot})` : name, () => {
+    async function startOpen(): Promise<Place> {
+      const place = await start();
+      onTestFinished(async () => {
+        for (const each of [place.endpoint, place.slow]) await each.close();
+        await place.proxy.close();
+      });
+      return place;
+    }
+
+    test.each([
+      ['a new file', null, 1],
+      ['a file that replaced another one', Buffer.from('there before'), 1],
+      ['a file that replaced the same one', Buffer.from('there before'), 2],
+    ])('a late request of a broken connection does not replace %s', async (_, before, saves) => {
+      const { endpoint, slow, proxy } = await startOpen();
+      const [older, newer] = [Buffer.from('older'), Buffer.from('newer')];
+      await upload(endpoint, 'from', older);
+      if (before) await upload(endpoint, 'to', before);
+
+      let commits = 0;
+      const late = proxy.holdWhen(() => commits === saves, 'up');
+      const moved = moveWith({
+        source: { endpoint, path: 'from' },
+        destination: { endpoint: slow, path: 'to' },
+        async save(record) {
+          if (record.committing) commits++;
+          return true;
+        },
+      });
+      const release = await late;
+      await upload(endpoint, 'from', newer);
+      await moved;
+      expect(String(await download(endpoint, 'to'))).toBe('newer');
+      release();
+      await sleep(500);
+      expect(String(await download(endpoint, 'to'))).toBe('newer');
+    });
+
+    test.each([
+      ['', null],
+      [' in place of another one', Buffer.from('there before')],
+    ])(
+      'a mover that lost its claim does not replace the file of its successor%s',
+      async (_, before) => {
+        const { endpoint } = await startOpen();
+        await upload(endpoint, 'from', Buffer.from('older'));
+        if (before) await upload(endpoint, 'to', before);
+        let commits = 0;
+        const moved = moveWith({
+          source: { endpoint, path: 'from' },
+          destination: { endpoint, path: 'to' },
+          async save({ committing }) {
+            if (!committing) return true;
+            // It freezes after it has saved the record. Meanwhile the successor moves a newer file.
+            if (++commits === 1) await upload(endpoint, 'to', Buffer.from('newer'));
+            return commits === 1;
+          },
+        });
+        await expect(moved).rejects.toThrow(LeaseLost);
+        expect(String(await download(endpoint, 'to'))).toBe('newer');
+      },
+    );
+  });
