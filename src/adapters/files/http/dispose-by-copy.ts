@@ -17,8 +17,8 @@ export interface DisposeRequests<Found> {
   sizeOf(found: Found): number | undefined;
   /** Copies the source, unless an object has the key. `present`: an interrupted call copied it. */
   copyTo(key: string, source: Found): Promise<'new' | 'present' | 'taken'>;
-  /** Deletes the source. Returns what has its key, if that is not what was copied. */
-  remove(progress: DisposeProgress): Promise<Changed | null>;
+  /** Deletes the source that was found. Returns what has its key, if that is another one. */
+  remove(progress: DisposeProgress, source: Found): Promise<Changed | null>;
   /** Deletes the copy that this call has made. */
   removeCopy(key: string): Promise<unknown>;
   /** Converts an error of the server. Leaves a FileError as it is. */
@@ -59,12 +59,12 @@ async function deleteOrMove<Found>(
   }
   const found = requests.identityOf(source);
   if (!isSame(found, identity)) return { outcome: 'changed', found };
-  if (moveTo === null) return (await requests.remove(progress)) ?? { outcome: 'deleted' };
+  if (moveTo === null) return (await requests.remove(progress, source)) ?? { outcome: 'deleted' };
 
   for (const name of names) {
     const copied = await requests.copyTo(moveTo + name, source);
     if (copied === 'taken') continue;
-    const changed = await requests.remove(progress);
+    const changed = await requests.remove(progress, source);
     if (changed === null) return { outcome: 'moved', name };
     if (copied === 'new') await requests.removeCopy(moveTo + name);
     return changed;

@@ -8,21 +8,25 @@ import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { type DisposeProgress, isSame, unclear } from '../dispose.ts';
 import { type DisposeRequests, disposeByCopy } from '../http/dispose-by-copy.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
-import { fileError, isMissing, serverAnswer } from './errors.ts';
+import { fileError, isMissing, isUnknownHeader, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
+import { setHeaders } from './headers.ts';
 import { storageOf } from './new-object.ts';
 import { describe } from './source.ts';
 import type { Store } from './store.ts';
 
 /** S3 copies no larger object in one request ("CopyObject"). */
 const MAX_COPY_BYTES = 5 * 2 ** 30;
+/** Ceph deletes no object that is newer, by whole seconds. Other servers ignore this header. */
+const CEPH_CONDITION = 'x-amz-delete-if-unmodified-since';
 /** The metadata key that names the transfer whose move made a copy. */
 const MOVED_BY = 'waybill-transfer';
 
 /**
  * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the
- * server and then a delete. The delete has the ETag as its condition. A server that ignores
- * conditions of deletes deletes a newer object, if that appears after the look before.
+ * server and then a delete. The delete has the ETag as its condition, and the time for Ceph, which
+ * ignores the ETag. A server that ignores both deletes a newer object, if that appears after the
+ * look before.
  */
 export function dispose(store: Store, key: string, options: DisposeOptions): Promise<Disposed> {
   const { signal } = options;
@@ -31,7 +35,7 @@ export function dispose(store: Store, key: string, options: DisposeOptions): Pro
     identityOf: (found) => describe(found).identity,
     sizeOf: ({ ContentLength }) => ContentLength,
     copyTo: (target, source) => copyTo(store, key, target, source, options),
-    remove: (progress) => remove(store, key, options, progress),
+    remove: (progress, source) => remove(store, key, source, options, progress),
     removeCopy: (target) => deleteKey(store, target, signal),
     fileError: (error) => fileError(error, 'commit', key, 'source'),
   };
@@ -52,15 +56,16 @@ async function find(store: Store, key: string, signal: AbortSignal): Promise<Obj
 async function remove(
   store: Store,
   key: string,
+  { LastModified }: ObjectAnswer,
   { identity, signal }: DisposeOptions,
   progress: DisposeProgress,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
-  const condition = conditionOf(identity);
+  const etag = conditionOf(identity);
   progress.begun = true;
   try {
-    await deleteKey(store, key, signal, condition ? { IfMatch: condition } : {}).catch((error) => {
-      if (condition === null || serverAnswer(error) !== 'NotImplemented') throw error;
-      return deleteKey(store, key, signal);
+    await deleteIf(store, key, signal, {
+      ...(etag && { 'if-match': etag }),
+      ...(LastModified && { [CEPH_CONDITION]: LastModified.toISOString() }),
     });
     return null;
   } catch (error) {
@@ -71,14 +76,33 @@ async function remove(
   }
 }
 
+/** Deletes the object on these conditions, or on those of them that the server does not reject. */
+async function deleteIf(
+  store: Store,
+  key: string,
+  signal: AbortSignal,
+  conditions: Record<string, string>,
+): Promise<void> {
+  try {
+    await deleteKey(store, key, signal, conditions);
+  } catch (error) {
+    if (!isUnknownHeader(error)) throw error;
+    const { [CEPH_CONDITION]: time, 'if-match': etag } = conditions;
+    if (time !== undefined) await deleteIf(store, key, signal, etag ? { 'if-match': etag } : {});
+    else if (etag !== undefined) await deleteKey(store, key, signal);
+    else throw error;
+  }
+}
+
 async function deleteKey(
   { s3, settings }: Store,
   Key: string,
   abortSignal: AbortSignal,
-  condition: { IfMatch?: string } = {},
+  conditions: Record<string, string> = {},
 ): Promise<void> {
-  const object = { Bucket: settings.bucket, Key, ...condition };
-  await s3.send(new DeleteObjectCommand(object), { abortSignal });
+  const command = new DeleteObjectCommand({ Bucket: settings.bucket, Key });
+  setHeaders(command, conditions);
+  await s3.send(command, { abortSignal });
 }
 
 /** A weak ETag, or a time, can't be a condition. */

@@ -127,6 +127,11 @@ export function isRefused(error: unknown): boolean {
   return status === 403 || status === 405 || status === 501;
 }
 
+/** Returns whether the server may have rejected a request for a header that it does not know. */
+export function isUnknownHeader(error: unknown): boolean {
+  return /^(NotImplemented|Invalid(Argument|Request))$/.test(serverAnswer(error) ?? '');
+}
+
 /**
  * Returns whether the request was retried: an earlier try may have succeeded and lost its answer.
  */

@@ -11,8 +11,9 @@ import { sentBytes } from '../http/sent-bytes.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, CRC32_WANTED, checksumOf, type Declared } from './checksums.ts';
 import { completeUpload, type Part } from './complete-upload.ts';
-import { isRefused, isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import { isRefused, isUnknownHeader, isUploadGone, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
+import { setHeaders } from './headers.ts';
 import { attributesOf } from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
@@ -79,8 +80,7 @@ export async function beginUpload(
       }),
     );
   const starting = start(CRC32_WANTED).catch((error) => {
-    if (!/^(Invalid(Argument|Request)|NotImplemented)$/.test(serverAnswer(error) ?? ''))
-      throw error;
+    if (!isUnknownHeader(error)) throw error;
     return start({});
   });
   const answer = await abortable(starting, signal, 'open').catch((error) => {
@@ -229,16 +229,6 @@ function multipartUpload(
       return completeUpload(store, whole);
     },
   };
-}
-
-function setHeaders(command: UploadPartCommand, given: Record<string, string>): void {
-  command.middlewareStack.add(
-    (next) => (args) => {
-      Object.assign((args.request as { headers: Record<string, string> }).headers, given);
-      return next(args);
-    },
-    { step: 'build', priority: 'low', name: 'bodyHeaders' },
-  );
 }
 
 export function bytesOfPart(number: number, { size, partSize }: UploadOptions): number {

@@ -5,7 +5,7 @@ import { beginReplace, type Replaceable } from '../http/replace.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { CommitProof, OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
-import { isMissing, isRefused, serverAnswer, wasRepeated } from './errors.ts';
+import { isMissing, isRefused, isUnknownHeader, serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
@@ -113,8 +113,7 @@ async function putIf({ lacks }: Store, put: Put, condition: Condition) {
   try {
     return await put(condition);
   } catch (error) {
-    if (!/^(NotImplemented|Invalid(Argument|Request))$/.test(serverAnswer(error) ?? ''))
-      throw error;
+    if (!isUnknownHeader(error)) throw error;
     const version = await put({});
     lacks.add(name);
     return version;

@@ -10,6 +10,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
 import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { upload } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
@@ -99,6 +100,26 @@ test.each([
     new HeadObjectCommand({ Bucket: 'bucket', Key: `${folder}/done/a.csv` }),
   );
   expect(copy).toMatchObject(METADATA);
+});
+
+test.each([
+  ['the condition of Ceph', /^x-amz-delete/, [400, 204]],
+  ['every condition', /^(x-amz-delete|if-match)/, [400, 400, 204]],
+])('a server that rejects %s deletes the source', async (_, refusedHeaders, statuses) => {
+  const other = await startS3Server({ refusedHeaders });
+  other.createBucket('bucket');
+  const over = endpointOn(other);
+  try {
+    await upload(over, 'a.csv', Buffer.from(BODY));
+    const { identity } = await over.openSource('a.csv', never);
+    const deleting = { transferId: newId('txr'), identity, moveTo: null, signal: never };
+    expect(await over.dispose('a.csv', deleting)).toEqual({ outcome: 'deleted' });
+    const deletes = other.requests.filter(({ operation }) => operation === 'DeleteObject');
+    expect(deletes.map(({ status }) => status)).toEqual(statuses);
+  } finally {
+    await over.close();
+    await other.stop();
+  }
 });
 
 test('a move keeps the object in parts that another transfer moved', async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
 import { LeaseLost } from '../../../../src/processes/mover/failure.ts';
 import { endpointOn as azureEndpointOn } from '../../../adapters/files/azure/endpoint-on.ts';
 import { download, upload } from '../../../adapters/files/contract.ts';
@@ -12,6 +13,7 @@ import { startS3Server } from '../../../support/file-servers/s3/server/server.ts
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { moveWith } from '../../../support/service/move.ts';
 
+const never = new AbortController().signal;
 const STALL_MS = 1_000;
 
 /** An object store, and a second way to it that is slow. */
@@ -97,6 +99,29 @@ for (const [name, whyNot, start] of [
       release();
       await sleep(500);
       expect(String(await download(endpoint, 'to'))).toBe('newer');
+    });
+
+    test('a late request of a broken connection does not delete a newer source', async () => {
+      const { endpoint, slow, proxy } = await startOpen();
+      await upload(endpoint, 'from', Buffer.from('older'));
+      const { identity, close } = await endpoint.openSource('from', never);
+      await close();
+      const options = { transferId: newId('txr'), identity, moveTo: null, signal: never };
+      const { down } = proxy.forwarded;
+      // The first answer says that the source is the one that was copied.
+      const late = proxy.holdWhen(() => proxy.forwarded.down > down, 'up');
+      const stalled = expect(slow.dispose('from', options)).rejects.toMatchObject({
+        code: 'stalled',
+      });
+      const release = await late;
+      await stalled;
+      expect(await endpoint.dispose('from', options)).toEqual({ outcome: 'deleted' });
+      // Ceph compares whole seconds.
+      await sleep(1_100);
+      await upload(endpoint, 'from', Buffer.from('newer'));
+      release();
+      await sleep(500);
+      expect(String(await download(endpoint, 'from'))).toBe('newer');
     });
 
     test.each([
