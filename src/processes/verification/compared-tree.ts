@@ -1,55 +1,126 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
 import { type Hash, sameHash } from '../../domain/proof/hash.ts';
+import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
+import type { EventName } from '../../projections/proof/leaves.ts';
 import type { Fault } from './fault.ts';
 import type { KeptCheckpoint } from './kept-checkpoints.ts';
 import { type Agreed, signedDifferences } from './signed-differences.ts';
 
+/**
+ * Leaves that wait for a checkpoint in the log: its event follows what it signs. A signer appends
+ * within seconds, unless the tables of the tree were far behind.
+ */
+const WAITING = 20_000;
+
+/** A leaf, and the position of its event in the log. */
+export interface PlacedLeaf {
+  hash: Hash;
+  position: bigint;
+}
+
 /** What a later run needs to continue. */
 export interface ComparedTreeState {
+  /** Of the tree over all leaves but those that wait. */
   subtrees: Hash[];
+  waiting: PlacedLeaf[];
   agreed: Agreed | null;
-  /** The size of the first checkpoint that does not fit. */
+  /** The size of the first kept checkpoint that does not fit. */
   differsAt: number | null;
+  /** The last checkpoint in the log that fits, and the first that does not. */
+  agreedInLog: Agreed | null;
+  contradicts: KeptCheckpoint | null;
 }
 
 /** The tree over the log, as far as it was read. */
 export interface ComparedTree {
-  /** Appends a leaf. If a checkpoint has the size that the tree then has, compares the roots. */
-  append(leaf: Hash, position: bigint): void;
+  /** Appends a leaf. */
+  append(leaf: PlacedLeaf): void;
+  /**
+   * Compares a checkpoint in the log with the leaves before it. A key of the log must have signed
+   * it. Skips one that signs far fewer leaves: a later one signs them, too.
+   */
+  compareLogged(signed: CheckpointSigned, event: EventName): void;
   /** Names what differs, if a checkpoint does not fit. The whole log must have been appended. */
   faultsAtEnd(deps: { store: EventStore; sql: Sql }): AsyncIterable<Fault>;
-  /** Returns the newest checkpoint with which the log agrees. */
+  /** Returns the newest kept checkpoint with which the log agrees. Call it after `faultsAtEnd`. */
   agreedCheckpoint(): KeptCheckpoint | null;
   state(): ComparedTreeState;
 }
 
-/** Compares a log with checkpoints, in order of their size. `size`: what an earlier run has read. */
+/**
+ * Compares a log with checkpoints that were kept, in order of their size, and with those that it has
+ * itself. `size`: the leaves that an earlier run has read.
+ */
 export function createComparedTree(
+  logId: string,
   checkpoints: KeptCheckpoint[],
   size: number,
-  { subtrees, agreed, differsAt }: ComparedTreeState,
+  { subtrees, waiting: known, ...found }: ComparedTreeState,
 ): ComparedTree {
-  const tree = createFrontier(size, subtrees);
+  const tree = createFrontier(size - known.length, subtrees);
   const kept = Map.groupBy(checkpoints, (checkpoint) => checkpoint.size);
+  const waiting = [...known];
+  /** Leaves of `waiting` that the tree has. */
+  let taken = 0;
+  let { agreed, differsAt, agreedInLog, contradicts } = found;
+
+  /** Of the last leaf of the tree. Null if an earlier run has added it. */
+  let position: bigint | null = null;
+
+  const leaves = () => tree.size() + waiting.length - taken;
+
+  /** Adds waiting leaves until the tree has this size. */
+  function growTo(wanted: number): void {
+    while (tree.size() < wanted) {
+      const leaf = waiting[taken++] as PlacedLeaf;
+      tree.append(leaf.hash);
+      position = leaf.position;
+      compareKept(position);
+    }
+    if (taken <= WAITING) return;
+    waiting.splice(0, taken);
+    taken = 0;
+  }
+
+  function compareKept(position: bigint): void {
+    const heads = kept.get(tree.size());
+    if (differsAt !== null || heads === undefined) return;
+    const root = tree.root();
+    if (heads.some((head) => sameHash(head.root, root)))
+      agreed = { size: tree.size(), position, subtrees: tree.subtrees() };
+    else differsAt = tree.size();
+  }
 
   return {
-    append(leaf, position) {
-      tree.append(leaf);
-      const heads = kept.get(tree.size());
-      if (differsAt !== null || heads === undefined) return;
-      const root = tree.root();
-      if (heads.some((head) => sameHash(head.root, root)))
-        agreed = { size: tree.size(), position, subtrees: tree.subtrees() };
-      else differsAt = tree.size();
+    append(leaf) {
+      waiting.push(leaf);
+      growTo(leaves() - WAITING);
+    },
+    compareLogged({ size, root_hash }, { stream, revision, id }) {
+      if (contradicts !== null || size < tree.size()) return;
+      const root = Buffer.from(root_hash, 'hex');
+      // If events before it were removed, it signs more than there are.
+      growTo(Math.min(size, leaves()));
+      if (size > tree.size() || !sameHash(tree.root(), root)) {
+        const source = `${stream} revision ${revision} (${id})`;
+        contradicts = { source, origin: originOf(logId), size, root };
+      } else if (position !== null) agreedInLog = { size, position, subtrees: tree.subtrees() };
     },
     async *faultsAtEnd(deps) {
+      growTo(leaves());
       const largest = checkpoints.at(-1);
       if (largest && (differsAt !== null || largest.size > tree.size()))
         yield* signedDifferences(deps, checkpoints, agreed, differsAt);
+      else if (contradicts !== null)
+        yield* signedDifferences(deps, [contradicts], agreedInLog, contradicts.size);
     },
     agreedCheckpoint: () => checkpoints.findLast((one) => one.size === agreed?.size) ?? null,
-    state: () => ({ subtrees: tree.subtrees(), agreed, differsAt }),
+    state: () => ({
+      ...{ subtrees: tree.subtrees(), waiting: waiting.slice(taken) },
+      ...{ agreed, differsAt, agreedInLog, contradicts },
+    }),
   };
 }

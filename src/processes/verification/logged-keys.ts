@@ -38,8 +38,8 @@ export interface LoggedKey {
 export interface LoggedKeys {
   /** Takes the next event of the stream of keys. `leaf` is its place in the tree. */
   add(event: StoredEvent, leaf: number): Fault[];
-  /** Checks a checkpoint in the log. Of each key, names the first one that is wrong. */
-  checkpointFaults(event: StoredEvent): Fault[];
+  /** Checks who signed a checkpoint in the log. Of each key, names the first one that is wrong. */
+  checkCheckpoint(event: StoredEvent): { isSigned: boolean; faults: Fault[] };
   /** Yields what is wrong with kept checkpoints, and with the keys that the reader gave. */
   faultsAtEnd(checkpoints: KeptCheckpoint[]): Generator<Fault>;
   /** Returns the public keys that follow from those that the reader gave. */
@@ -100,8 +100,9 @@ export function createLoggedKeys(
       return [faultIn(event, problem), ...unproved];
     },
 
-    checkpointFaults(event) {
-      if (event.unreadable !== undefined || !isCheckpointEvent(event)) return [];
+    checkCheckpoint(event) {
+      if (event.unreadable !== undefined || !isCheckpointEvent(event))
+        return { isSigned: false, faults: [] };
       const { size, root_hash, key_id, note } = event.data;
       const parsed = typeof note === 'string' ? parseNote(note) : null;
       const head = parsed && parseCheckpoint(parsed.text);
@@ -116,9 +117,10 @@ export function createLoggedKeys(
       const problem = isSame
         ? signersProblem(signers, size, key_id)
         : 'the note of this checkpoint says something else than its event';
-      if (problem === null || named.has(key_id)) return [];
+      if (problem === null || named.has(key_id)) return { isSigned: problem === null, faults: [] };
       named.add(key_id);
-      return [faultIn(event, `${problem}. Further checkpoints of this key are not named`)];
+      const fault = faultIn(event, `${problem}. Further checkpoints of this key are not named`);
+      return { isSigned: false, faults: [fault] };
     },
 
     *faultsAtEnd(checkpoints) {

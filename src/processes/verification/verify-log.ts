@@ -5,7 +5,8 @@
  * - positions against the head, if the engine's positions have no gaps,
  * - that the triggers which protect an embedded log are there,
  * - the keys that sign checkpoints, and the checkpoints in the log (logged-keys.ts),
- * - the tree over all events against checkpoints that were kept elsewhere (compared-tree.ts).
+ * - the tree over all events against the checkpoints in the log, and against those that were kept
+ *   elsewhere (compared-tree.ts).
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
  * hashes of their leaves. An event that is missing without a record counts as removed. A record
@@ -32,6 +33,7 @@ import {
   SIGNING_KEYS,
 } from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
+import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves, type Woven } from '../../projections/retention/removed-leaves.ts';
 import { leavingAfter } from '../../projections/retention/removed-transfers.ts';
@@ -76,7 +78,8 @@ const START: VerificationState = {
   ...{ position: 0n, events: 0, retained: 0, streams: 0, faults: 0, keys: [] },
   ...{ open: [], hasForgotten: false },
   ...{ endedTransfers: 0, lastOfTransfers: 0n, skipped: false },
-  ...{ subtrees: [], agreed: null, differsAt: null },
+  ...{ subtrees: [], waiting: [], agreed: null, differsAt: null },
+  ...{ agreedInLog: null, contradicts: null },
 };
 
 export interface VerificationOptions {
@@ -176,8 +179,7 @@ async function createCheckedLog(
   const keys = createLoggedKeys(logId, given, start.keys);
   const streams = createCheckedStreams(store, start);
   const api = createComparedApi(deps, start);
-  const hasTree = checkpoints.length > 0;
-  const tree = createComparedTree(checkpoints, hasTree ? size() : 0, start);
+  const tree = createComparedTree(logId, checkpoints, size(), start);
   const removed = createRemovedLeaves(store, from);
   let inRecords: Promise<ReadonlySet<string>> | null = null;
   // Before the records are read: a removal follows its record.
@@ -195,7 +197,11 @@ async function createCheckedLog(
     for (const problem of checked.problems) yield faultIn(event, problem);
     api.add(event, checked);
     if (event.stream === SIGNING_KEYS) yield* keys.add(event, size() - 1);
-    if (event.stream === CHECKPOINTS) yield* keys.checkpointFaults(event);
+    if (event.stream === CHECKPOINTS) {
+      const { isSigned, faults } = keys.checkCheckpoint(event);
+      yield* faults;
+      if (isSigned) tree.compareLogged(event.data as CheckpointSigned, event);
+    }
     if (event.stream === RETENTION) yield* recordFaults(deps, event, streams.open());
   }
 
@@ -214,7 +220,7 @@ async function createCheckedLog(
       if (leaf !== null) position = leaf.position;
       if (removed === null) yield* faultsOfEvent(leaf);
       else skipRemoved(leaf);
-      if (hasTree) tree.append(leaf === null ? removed.hash : hashOf(leaf), position);
+      tree.append({ hash: leaf === null ? removed.hash : hashOf(leaf), position });
     }
   }
 
