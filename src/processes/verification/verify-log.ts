@@ -5,6 +5,7 @@
  * - positions against the head, if the engine's positions have no gaps,
  * - that the triggers which protect an embedded log are there,
  * - the keys that sign checkpoints, and the checkpoints in the log (logged-keys.ts),
+ * - these keys against those that the API shows (shown-keys.ts),
  * - the tree over all events against the checkpoints in the log, and against those that were kept
  *   elsewhere (compared-tree.ts).
  *
@@ -47,6 +48,7 @@ import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './k
 import { createLoggedKeys, type LoggedKey } from './logged-keys.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, recordFaults } from './retention-faults.ts';
+import { faultsOfShownKeys } from './shown-keys.ts';
 
 const BATCH = 5_000;
 
@@ -56,7 +58,7 @@ export interface VerificationDeps extends ComparedApiDeps {
   sql: Sql;
   /** As the log says, or as the tables do if the log has lost its first event. */
   logId: string;
-  /** False if the tables of the tree are of another version: its names are then not compared. */
+  /** False if the tables of the tree are of another version: names and keys are not compared. */
   comparesTree: boolean;
 }
 
@@ -248,6 +250,7 @@ async function createCheckedLog(
       yield* api.faultsAtEnd(streams.open(), position);
       yield* tree.faultsAtEnd(deps);
       yield* keys.faultsAtEnd(checkpoints);
+      if (deps.comparesTree) yield* await faultsOfShownKeys(deps, logId);
     },
     events: () => events,
     verdict: () => ({

@@ -1,5 +1,7 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Sql } from '../../../../src/adapters/postgres/connect.ts';
+import { ensureSigningKey } from '../../../../src/commands/log.ts';
 import type { ProjectionName } from '../../../../src/domain/projection-name.ts';
 import { verifyLog } from '../../../../src/processes/verification/verify-log.ts';
 import { PROJECTIONS } from '../../../../src/projections/read-models.ts';
@@ -9,6 +11,7 @@ import {
 } from '../../../../src/projections/rebuild/rebuild.ts';
 import { describeWithPostgres } from '../../../support/postgres/test-database.ts';
 import {
+  CAUSE,
   openTestInstallation,
   type TestInstallation,
 } from '../../../support/service/installation.ts';
@@ -17,7 +20,10 @@ import { writeSmallLog } from './small-log.ts';
 /** A position that no log has reached. */
 const BEYOND = 2n ** 62n;
 
-/** Each change of a table, and whether `audit verify` finds it. It compares transfers only. */
+/**
+ * Each change of a table, and whether `audit verify` finds it. It compares transfers, and the keys of
+ * the log.
+ */
 const CHANGES: [string, ProjectionName, boolean, (sql: Sql) => PromiseLike<unknown>][] = [
   ['another SHA-256', 'transfers', true, (sql) => forgeSum(sql, null)],
   [
@@ -65,6 +71,22 @@ const CHANGES: [string, ProjectionName, boolean, (sql: Sql) => PromiseLike<unkno
     (sql) => sql`update read.checkpoints set position = ${BEYOND} where name = 'transfers'`,
   ],
   [
+    'another public key of the log',
+    'proof',
+    true,
+    (sql) => sql`update read.proof_keys set public_key = ${publicKey()}`,
+  ],
+  ['no key of the log', 'proof', true, (sql) => sql`truncate read.proof_keys`],
+  [
+    'a further key of the log',
+    'proof',
+    true,
+    (sql) => sql`
+    insert into read.proof_keys
+    select revision + 1, position, 'deadbeef', ${publicKey()}, key_record, since, statement, true
+      from read.proof_keys`,
+  ],
+  [
     'a checkpoint beyond the end',
     'proof',
     false,
@@ -79,6 +101,11 @@ function forgeSum(sql: Sql, position: bigint | null): PromiseLike<unknown> {
      where status = 'completed'`;
 }
 
+function publicKey(): string {
+  const pair = generateKeyPairSync('ed25519');
+  return pair.publicKey.export({ format: 'pem', type: 'spki' }) as string;
+}
+
 async function reached(sql: Sql): Promise<bigint> {
   const [row] = await sql<[{ position: bigint }]>`
     select position from read.checkpoints where name = 'transfers'`;
@@ -90,6 +117,7 @@ describeWithPostgres('tables that were changed', () => {
   beforeAll(async () => {
     installation = await openTestInstallation();
     await writeSmallLog(installation);
+    await ensureSigningKey(installation, CAUSE);
     for (const name of Object.keys(PROJECTIONS) as ProjectionName[])
       await installation.commands.catchUp(name);
   });
