@@ -165,12 +165,27 @@ function fold(
   if (decider === undefined || !isNext || before?.state === null)
     return { state: null, problem: null };
   const earlier = before?.state ?? decider.initialState();
-  const state = decider.evolve(earlier, upcast(event));
+  const state = evolved(decider, earlier, event);
+  if (state === null)
+    return { state, problem: `it was changed: its data is not that of ${event.type}` };
   if (state !== earlier) return { state, problem: null };
   return {
     state: null,
     problem: `${event.type} cannot follow in the status ${earlier.status}`,
   };
+}
+
+/** Returns null for data that Waybill does not write: a decider expects that of its events. */
+function evolved(
+  decider: Fold<{ status: string }>,
+  state: { status: string },
+  event: StoredEvent,
+): { status: string } | null {
+  try {
+    return decider.evolve(state, upcast(event));
+  } catch {
+    return null;
+  }
 }
 
 function deciderOf(stream: string): Fold<{ status: string }> | undefined {

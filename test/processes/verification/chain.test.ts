@@ -206,6 +206,16 @@ describe('createChainVerifier', () => {
     ]);
   });
 
+  it('finds data that a decider cannot read, and goes on', () => {
+    const { batch_id } = batchCreated();
+    const types = ['batch.created', 'batch.listed', 'batch.opened'];
+    const [created, listed, opened] = stream(`batch-${batch_id}`, types);
+    for (const data of [{}, { items: null }, { items: 7 }])
+      expect(verify([created, { ...listed, data }, opened] as StoredEvent[])).toContain(
+        '1: it was changed: its data is not that of batch.listed',
+      );
+  });
+
   it('folds each stream, and continues with the streams that it left open', () => {
     const [created, queued, cancelled] = transfer() as [StoredEvent, StoredEvent, StoredEvent];
     const verifier = createChainVerifier();
