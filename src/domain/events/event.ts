@@ -66,6 +66,11 @@ export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
    * for such events gets them.
    */
   unreadable?: string;
+  /**
+   * True if its text is not the RFC 8785 form, in which the engine stores each event. The content
+   * is the same for a reader who parses it. Only a reader that asked for unreadable events gets it.
+   */
+  isRewritten?: true;
   /** True for what is no event: another program, or the server, wrote it under our prefix. */
   isForeign?: true;
 }

@@ -221,6 +221,10 @@ function faults(event: StoredEvent, before: CheckedStream | null): (string | nul
     before !== null && id <= before.id
       ? 'its id is not greater than that of the event before it'
       : null,
+    event.isRewritten
+      ? 'another program rewrote its JSON. It says the same, but not in the form that was hashed: ' +
+        'the tables of the tree cannot be rebuilt from it'
+      : null,
     isTime(metadata.occurred_at) ? null : 'its time is missing, or is no time: it was changed',
     before !== null && metadata.occurred_at < before.occurredAt
       ? 'it is dated earlier than the event before it'

@@ -320,6 +320,37 @@ describeWithPostgres('the verification of a log', () => {
     });
   });
 
+  it('names an event whose JSON was rewritten with the same content', async () => {
+    const { sql } = tampered.installation;
+    const [first, second] = original.filter(({ type }) => type === 'transfer.created');
+    const rewrite = async (event: StoredEvent | undefined, column: 'data' | 'metadata') => {
+      const content = Object.entries(event?.[column] as object).reverse();
+      const text = JSON.stringify(Object.fromEntries(content), null, 1);
+      await changeLog(
+        sql,
+        (tx) => tx`
+        update log.events set ${tx({ [column]: text })} where position = ${String(event?.position)}`,
+      );
+    };
+    await changing(
+      (events) => events,
+      async () => {
+        await rewrite(first, 'data');
+        await rewrite(second, 'metadata');
+        for (const batchSize of [3, 5_000]) {
+          const faults: Fault[] = [];
+          const report = async (fault: Fault) => void faults.push(fault);
+          const store = tampered.openStore();
+          await verify({ report, batchSize, checkpoints: [checkpointAt(original.length)] }, store);
+          await store.close();
+          expect(faults.map(({ event_id }) => event_id)).toEqual([first?.id, second?.id]);
+          for (const { problem } of faults)
+            expect(problem).toMatch(/^another program rewrote its JSON/);
+        }
+      },
+    );
+  });
+
   it('names the smallest range if the stored tree was changed too', async () => {
     const { sql } = tampered.installation;
     const cut = (events: StoredEvent[]) => events.filter((_, i) => i !== 6);

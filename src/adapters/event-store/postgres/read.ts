@@ -9,7 +9,14 @@ import { KEEP_LOG, LogChanged } from '../../../domain/proof/log-changed.ts';
 import type { Fragment, Sql } from '../../postgres/connect.ts';
 import { decodeBytea, decodeText, splitText } from '../../postgres/long-texts.ts';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
-import { type EventPlace, SEPARATOR, type StoredRow, toAnyEvent, withContent } from './rows.ts';
+import {
+  type EventPlace,
+  markRewritten,
+  SEPARATOR,
+  type StoredRow,
+  toAnyEvent,
+  withContent,
+} from './rows.ts';
 
 /** The names of streams of the log itself begin so, after the prefix. */
 const OF_THE_LOG = 'log-';
@@ -166,7 +173,7 @@ async function fetchRange(
 
   async function parse(): Promise<StoredEvent[]> {
     try {
-      return eventsOf(columns, places, prefix.length, escaped ? undefined : only);
+      return eventsOf(columns, places, prefix.length, escaped ? undefined : only, keepsUnreadable);
     } catch (error) {
       if (!keepsUnreadable || !(error instanceof LogChanged)) throw error;
       const rows = await sql<StoredRow[]>`
@@ -222,6 +229,7 @@ function eventsOf(
   places: string[],
   prefixLength: number,
   only: SubscribeOptions['only'],
+  keepsUnreadable: boolean,
 ): StoredEvent[] {
   if (places.length === 0) return [];
   const split = (column: Buffer | null) => (column ? splitText(column, SEPARATOR) : []);
@@ -249,7 +257,10 @@ function eventsOf(
       position: BigInt(position),
     };
     if (leaves) place.leaf_hash = leaves.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES);
-    return withContent(place, datas[i], metadatas[i]);
+    const [data, metadata] = [datas[i], metadatas[i]];
+    const event = withContent(place, data, metadata);
+    const isWhole = typeof data === 'string' && typeof metadata === 'string';
+    return keepsUnreadable && isWhole ? markRewritten(event, { data, metadata }) : event;
   });
 
   /** Returns a text for each event; null for those that leave it out. */

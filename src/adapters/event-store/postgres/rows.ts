@@ -1,3 +1,4 @@
+import { canonicalJson } from '../../../domain/events/canonical-json.ts';
 import type { EventMetadata, StoredEvent } from '../../../domain/events/event.ts';
 import { notWritten } from '../../../domain/proof/log-changed.ts';
 
@@ -9,6 +10,8 @@ export interface Row {
   data: string;
   metadata: string;
 }
+
+type Texts = Pick<Row, 'data' | 'metadata'>;
 
 export interface StoredRow extends Row {
   position: bigint;
@@ -42,9 +45,25 @@ export function toAnyEvent(row: StoredRow, prefix: string): StoredEvent {
   const unreadable = names.some((name) => name.includes(SEPARATOR))
     ? 'its stream, id or type has a record separator (U+001E)'
     : problemOf(data, metadata);
-  return unreadable === null
-    ? { ...place, data, metadata: metadata as EventMetadata }
-    : { ...place, data: LEFT_OUT, metadata: LEFT_OUT as EventMetadata, unreadable };
+  if (unreadable !== null)
+    return { ...place, data: LEFT_OUT, metadata: LEFT_OUT as EventMetadata, unreadable };
+  return markRewritten({ ...place, data, metadata: metadata as EventMetadata }, row);
+}
+
+/** Marks an event whose texts are not those that Waybill writes for this content. */
+export function markRewritten(event: StoredEvent, texts: Texts): StoredEvent {
+  if (!isAsWritten(texts.data, event.data) || !isAsWritten(texts.metadata, event.metadata))
+    event.isRewritten = true;
+  return event;
+}
+
+function isAsWritten(text: string, value: unknown): boolean {
+  try {
+    return text === canonicalJson(value);
+  } catch {
+    // It has no RFC 8785 form: its hash tells.
+    return true;
+  }
 }
 
 function placeOf(row: StoredRow, prefix: string): EventPlace {
