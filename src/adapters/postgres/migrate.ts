@@ -76,19 +76,26 @@ export async function unprotectedTable(sql: Sql): Promise<string | null> {
 }
 
 /**
- * Throws MigrationError for a log without the triggers that protect it, which a restore creates
- * last. Nothing then keeps it from being changed, and indexes that keep a row from being written
- * twice may be missing too.
+ * Throws MigrationError for a log without its head row, or without the triggers that protect it,
+ * which a restore creates last. Nothing then keeps the log from being changed, and indexes that keep
+ * a row from being written twice may be missing too. Without its head, it has no end to append to.
  */
 export async function requireRestored(sql: Sql): Promise<void> {
   const table = await unprotectedTable(sql);
   if (table !== null)
-    throw new MigrationError(
-      `The table ${table} lacks a trigger that protects it, or has it disabled. If this database ` +
-        'was restored, the restore did not come to its end: restore the back-up into an empty ' +
-        'database, and look for errors. If not, the log may have been changed: keep the database ' +
-        'as it is, and run waybill audit verify. See "Back-up and restore" in docs/operators.md',
-    );
+    throw notRestored(`The table ${table} lacks a trigger that protects it, or has it disabled`);
+  const [head] = await sql`select from log.head`;
+  if (head === undefined)
+    throw notRestored('The table log.head has no row, which says where the log ends');
+}
+
+function notRestored(problem: string): MigrationError {
+  return new MigrationError(
+    `${problem}. If this database was restored, the restore did not come to its end: restore the ` +
+      'back-up into an empty database, and look for errors. If not, the log may have been changed: ' +
+      'keep the database as it is, and run waybill audit verify. See "Back-up and restore" in ' +
+      'docs/operators.md',
+  );
 }
 
 /**

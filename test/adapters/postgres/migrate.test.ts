@@ -101,6 +101,11 @@ describeWithPostgres('migrate', () => {
     await expect(requireRestored(database.sql)).rejects.toThrow(/log\.events lacks a trigger/);
   });
 
+  it('rejects a database whose log has lost its head', async () => {
+    await database.sql`delete from log.head`;
+    await expect(requireRestored(database.sql)).rejects.toThrow(/log\.head has no row/);
+  });
+
   it('rejects a new database that is not encoded in UTF-8', async () => {
     const name = `waybill_test_${randomUUID().slice(0, 8)}`;
     await database.sql.unsafe(
