@@ -162,9 +162,10 @@ await describeTransfers('what a transfer that ends leaves', () => {
   });
 
   test.each([
-    ['an older file stays away when a consumer took the new one', 'taken', []],
-    ['the delivered file gets its name back', 'delivered', ['daily']],
-  ])('of what a completed transfer has set aside, %s', async (_, folder, left) => {
+    ['an older file stays away when a consumer took the new one', 'taken', 5, []],
+    ['an older file of the same size stays away, too', 'taken-alike', MiB, []],
+    ['the delivered file gets its name back', 'delivered', null, ['daily']],
+  ])('of what a completed transfer has set aside, %s', async (_, folder, older, left) => {
     const { sql } = pair.installation;
     pair.destination.throttle(Number.POSITIVE_INFINITY);
     pair.create('daily', MiB);
@@ -182,7 +183,7 @@ await describeTransfers('what a transfer that ends leaves', () => {
     const at = (name: string) => join(pair.beta.root, folder, name);
     const aside = at(`.daily.${id}.clm_1.old`);
     await rename(at('daily'), aside);
-    if (folder === 'taken') await writeFile(aside, 'older');
+    if (older !== null) await writeFile(aside, Buffer.alloc(older));
     await sql`alter table work.cleanups alter due_at set default now()`;
     await sql`update work.cleanups set due_at = now()`;
     await until('the clean-up', async () => (await sql`select from work.cleanups`).length === 0);

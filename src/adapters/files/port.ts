@@ -243,6 +243,8 @@ export interface Leftovers {
   completed?: boolean;
   /** Size of the file that a completed transfer has delivered, in bytes. Null if unknown. */
   size?: number | null;
+  /** SHA-256 of that file, in lowercase hex. Null if unknown. */
+  sha256?: string | null;
   /**
    * True if an earlier clean-up may have removed the parts. That none is left then does not show that
    * one of them got its name.

@@ -1,7 +1,8 @@
 import { basename, dirname, join } from 'node:path/posix';
+import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { type Names, refusalOf } from './names.ts';
 import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
-import type { Leftovers, OpenDestination } from './port.ts';
+import { FileError, type Leftovers, type OpenDestination } from './port.ts';
 
 /**
  * Completes a publication that broke off: gives the older file its name back, or removes it. Call it
@@ -63,6 +64,12 @@ async function tryListing(
   return { listed, refusal };
 }
 
+/** What `removeParts` needs of a server besides its names. */
+export interface Parts extends Names {
+  /** Returns the SHA-256 of a file of that many bytes. Throws FileError or the refusal. */
+  sha256Of(path: string, size: number): Promise<string>;
+}
+
 /**
  * Removes the parts of all claims of a transfer: those that are listed, and those that the resume
  * point names. Before that, settles the files that the claims set aside: a part that is left shows
@@ -73,12 +80,12 @@ async function tryListing(
  * The server can carry out a late request of a stale claim, after its successor has removed parts.
  * So a file that a claim before the one of the resume point set aside gets its name back, even if no
  * part is left. If the transfer has completed, a file set aside under no other name may be the
- * delivered one. One of another size is the older file.
+ * delivered one. One of another size or SHA-256 is the older file.
  */
 export async function removeParts(
-  names: Names,
+  names: Parts,
   path: string,
-  { transferId, resume, completed, repeated, size, signal }: Leftovers,
+  { transferId, resume, completed, repeated, size, sha256, signal }: Leftovers,
 ): Promise<void> {
   const { listed, refusal } = await tryListing(names, path, transferId, signal);
   const recorded = resume && (resume.state as PartState).part;
@@ -92,7 +99,23 @@ export async function removeParts(
     if (!completed)
       return !repeated && !isLate(aside) && isReplaced(listed, aside, path, transferId);
     const held = await names.sizeOf(aside);
-    return typeof size === 'number' && held !== null && held !== size;
+    if (typeof size !== 'number' || held === null) return false;
+    if (held !== size) return true;
+    return typeof sha256 === 'string' && (await differs(aside, size, sha256));
+  }
+
+  /** Returns false if that is unknown, because the account may not read. */
+  async function differs(aside: string, held: number, delivered: string): Promise<boolean> {
+    // `giveBack` removes it then, whatever it is.
+    if (await names.typeOf(path)) return false;
+    try {
+      return (await names.sha256Of(aside, held)) !== delivered;
+    } catch (error) {
+      signal.throwIfAborted();
+      const refused = error instanceof FileError && !isNetworkFailure(error.code);
+      if (refused || names.isRefusal(error)) return false;
+      throw error;
+    }
   }
 
   const at = (name: string) => join(dirname(path), name);

@@ -87,6 +87,7 @@ async function cleanUpOne(
   signal: AbortSignal,
 ): Promise<void> {
   const { transfer_id, account_id, destination, resume_record, size_bytes, tries } = cleanup;
+  const record = resume_record as ResumeRecord | null;
   const match = matchEndpoint(
     parseTransferUri(destination, 'destination'),
     catalog.endpoints,
@@ -98,10 +99,11 @@ async function cleanUpOne(
       await withEndpoint(endpoints, match.endpoint, (endpoint) =>
         endpoint.removeLeftovers(match.path, {
           transferId: transfer_id,
-          resume: (resume_record as ResumeRecord | null)?.destination ?? null,
+          resume: record?.destination ?? null,
           since: new Date(timeOf(transfer_id)),
           completed: cleanup.completed,
           size: size_bytes === null ? null : Number(size_bytes),
+          sha256: record?.committing?.sha256 ?? null,
           repeated: cleanup.repeated,
           signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
         }),

@@ -201,6 +201,22 @@ describe.each(SERVERS)('a commit that broke off on %s', (_name, whyNot, start) =
       expect(await names()).toEqual([]);
     });
 
+    onServer('removes a file of the same size that has another SHA-256', async () => {
+      const { content, aside, publishAndTake, cleanUp, names } = await brokenOff();
+      await writeFile(aside, randomBytes(content.length));
+      await publishAndTake();
+      await cleanUp({ completed: true, ...whole(content) });
+      expect(await names()).toEqual([]);
+    });
+
+    onServer('gives the delivered file its name back if the SHA-256 is known, too', async () => {
+      const { content, path, part, aside, cleanUp, names } = await brokenOff();
+      await rename(part, aside);
+      await cleanUp({ completed: true, ...whole(content) });
+      expect(await readFile(path)).toEqual(content);
+      expect(await names()).toEqual(['file']);
+    });
+
     onServer('removes a file of the same size if there is a newer one', async () => {
       const { content, path, part, aside, cleanUp, names } = await brokenOff();
       await rename(part, aside);

@@ -17,7 +17,7 @@ import type { Connection } from './connection.ts';
 import { fileError, isDataRefusal, isRefusal, nullIfRefused, saysMissing } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Lease, Pool } from './pool.ts';
-import { sourceFile } from './source.ts';
+import { openKnown } from './source.ts';
 import {
   existing,
   isFolder,
@@ -241,17 +241,7 @@ function destinationFile(
     } catch (error) {
       throw fail(error, 'verify');
     }
-    const borrowed = { connection, fresh: lease.fresh, release: () => {}, abandon };
-    const pool: Pick<Pool, 'acquireFor' | 'use'> = {
-      acquireFor: (_, work) => work(borrowed),
-      use: (_, _step, work) => work(connection),
-    };
-    return sourceFile(pool, {
-      path: part,
-      identity: { size, version: null },
-      modifiedAt: null,
-      signal,
-    });
+    return openKnown({ connection, fresh: lease.fresh, abandon }, part, { size, signal });
   }
 
   async function showPart(): Promise<boolean> {

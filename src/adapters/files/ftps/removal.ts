@@ -1,8 +1,10 @@
 import { FileError, type Leftovers } from '../port.ts';
-import { removeParts } from '../settle.ts';
+import { type Parts, removeParts } from '../settle.ts';
+import { sha256Of } from '../sha256-of.ts';
 import { fileError } from './errors.ts';
 import { namesOn, removeFile } from './names.ts';
 import type { Pool } from './pool.ts';
+import { openKnown } from './source.ts';
 
 /** Removes a file. Throws FileError `source_not_found` if it does not exist. */
 export async function remove(pool: Pool, path: string, signal: AbortSignal): Promise<void> {
@@ -24,9 +26,15 @@ export async function removeLeftovers(
   leftovers: Leftovers,
 ): Promise<void> {
   try {
-    await pool.use(leftovers.signal, 'commit', (connection) =>
-      removeParts(namesOn(connection), path, leftovers),
-    );
+    const { signal } = leftovers;
+    await pool.use(signal, 'commit', (connection) => {
+      const borrowed = { connection, fresh: true, abandon: connection.close };
+      const parts: Parts = {
+        ...namesOn(connection),
+        sha256Of: (file, size) => sha256Of(openKnown(borrowed, file, { size, signal })),
+      };
+      return removeParts(parts, path, leftovers);
+    });
   } catch (error) {
     throw fileError(error, 'commit', path, 'destination');
   }

@@ -40,6 +40,24 @@ interface Opened {
   signal: AbortSignal;
 }
 
+/**
+ * Opens a file of a known size that no other program changes, on the connection of a lease. The
+ * caller ends the lease.
+ */
+export function openKnown(
+  lease: Omit<Lease, 'release'>,
+  path: string,
+  { size, signal }: { size: number; signal: AbortSignal },
+): SourceFile {
+  const borrowed = { ...lease, release: () => {} };
+  const pool: Pick<Pool, 'acquireFor' | 'use'> = {
+    acquireFor: (_, work) => work(borrowed),
+    use: (_, _step, work) => work(lease.connection),
+  };
+  const identity = { size, version: null };
+  return sourceFile(pool, { path, identity, modifiedAt: null, signal });
+}
+
 /** Creates the source file. It holds a connection only from its first byte to its last. */
 export function sourceFile(
   pool: Pick<Pool, 'acquireFor' | 'use'>,

@@ -8,7 +8,7 @@ import { settle } from '../settle.ts';
 import { fileError } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { type FlushedPart, flushAndClose, setTime } from './flush-part.ts';
-import { closeHandle, openHandle, openToRead } from './handles.ts';
+import { closeHandle, openHandle } from './handles.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { namesOn } from './names.ts';
 import {
@@ -20,7 +20,7 @@ import {
   tryReopening,
 } from './open-part.ts';
 import { type Lease, type Pool, SMALL, WHOLE } from './pool.ts';
-import { sourceFile } from './source.ts';
+import { openKnown } from './source.ts';
 import { createWriteConnections, wantsSeveral } from './write-connections.ts';
 
 /** More than a write has beside its bytes, and all requests of a flush. */
@@ -202,18 +202,9 @@ function destinationFile(
       try {
         // Servers in front of object stores show a file when it is closed.
         await abortable(finish(), signal, 'verify');
-        const opening = openToRead(connection, part, signal, 'verify');
-        const reading = await onPart(names, part, 'verify', opening);
-        const identity = { size, version: null };
         const borrowed = { connection, release: () => {}, abandon };
-        return sourceFile(borrowed, {
-          path: part,
-          handle: reading,
-          identity,
-          modifiedAt: null,
-          mayChange: false,
-          signal,
-        });
+        const opening = openKnown(borrowed, part, { size, signal, step: 'verify' });
+        return await onPart(names, part, 'verify', opening);
       } catch (error) {
         throw await fail(error, 'verify');
       }

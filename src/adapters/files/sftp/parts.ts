@@ -1,8 +1,10 @@
 import type { Leftovers } from '../port.ts';
-import { removeParts } from '../settle.ts';
+import { type Parts, removeParts } from '../settle.ts';
+import { sha256Of } from '../sha256-of.ts';
 import { fileError } from './errors.ts';
 import { namesOn } from './names.ts';
 import type { Pool } from './pool.ts';
+import { openKnown } from './source.ts';
 
 /**
  * Removes what all claims of a transfer left. If the account may not list the folder, removes only
@@ -14,8 +16,15 @@ export async function removeLeftovers(
   leftovers: Leftovers,
 ): Promise<void> {
   try {
-    await pool.use(leftovers.signal, 'commit', async (connection) => {
-      await removeParts(namesOn(connection), path, leftovers);
+    const { signal } = leftovers;
+    await pool.use(signal, 'commit', async (connection) => {
+      const borrowed = { connection, release: () => {}, abandon: () => {} };
+      const parts: Parts = {
+        ...namesOn(connection),
+        sha256Of: async (file, size) =>
+          sha256Of(await openKnown(borrowed, file, { size, signal, step: 'commit' })),
+      };
+      await removeParts(parts, path, leftovers);
       if (!connection.usable) throw new Error('the connection was lost');
     });
   } catch (error) {

@@ -61,6 +61,25 @@ export function identityOf({ size, mtime }: Partial<Stats>): FileIdentity {
   return { size, version: mtime === undefined ? null : String(mtime) };
 }
 
+/**
+ * Opens a file of a known size that no other program changes, on a connection that the caller has.
+ * `lease` ends its use.
+ */
+export async function openKnown(
+  lease: Lease,
+  path: string,
+  { size, signal, step }: { size: number; signal: AbortSignal; step: FileStep },
+): Promise<SourceFile> {
+  return sourceFile(lease, {
+    path,
+    handle: await openToRead(lease.connection, path, signal, step),
+    identity: { size, version: null },
+    modifiedAt: null,
+    mayChange: false,
+    signal,
+  });
+}
+
 interface Opened {
   path: string;
   handle: Buffer;
