@@ -37,9 +37,9 @@ async function moveToItself(kind: OtherSftpServerKind, destination: string, size
   });
   const content = randomBytes(size);
   await upload(from, '/file', content);
-  const move = (path: string, removesSource: boolean) =>
+  const move = (path: string, removesSource: boolean, source = '/file') =>
     moveWith({
-      source: { endpoint: from, path: '/file' },
+      source: { endpoint: from, path: source },
       destination: { endpoint: to, path },
       removesSource,
     });
@@ -48,9 +48,15 @@ async function moveToItself(kind: OtherSftpServerKind, destination: string, size
   });
   expect(content.equals(await readFile(join(server.root, 'file')))).toBe(true);
   await move('/other', true);
+  // Their parts have the same name.
+  const [long, longer] = ['a', 'b'].map((end) => `/${'x'.repeat(200)}${end}`) as [string, string];
+  await upload(from, long, content);
+  await move(longer, true, long);
   await move(destination, false);
   expect((await readdir(server.root)).filter((name) => !name.endsWith('.part'))).toEqual([
     'file',
     'other',
+    long.slice(1),
+    longer.slice(1),
   ]);
 }
