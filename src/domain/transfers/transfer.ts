@@ -203,6 +203,9 @@ export function isEnded({ status }: { status: TransferState['status'] }): boolea
   return !Object.values(TRANSITIONS).some(({ from, to }) => to !== null && from.includes(status));
 }
 
+export const OPEN_STATUSES = TRANSFER_STATUSES.filter((status) => !isEnded({ status }));
+export const ENDED_STATUSES = TRANSFER_STATUSES.filter((status) => isEnded({ status }));
+
 /** Returns true if no event may follow: the transfer has ended, and no step is left after it. */
 export function isClosed(transfer: TransferState): boolean {
   return isEnded(transfer) && nextStep(transfer) === null;

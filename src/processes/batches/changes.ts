@@ -8,6 +8,7 @@ import type { CancelledBatch } from '../../contract/batches/answers.ts';
 import { BULK_LIMIT } from '../../contract/transfers/bulk.ts';
 import type { Batch } from '../../domain/batches/batch.ts';
 import { DomainError } from '../../domain/errors.ts';
+import { OPEN_STATUSES } from '../../domain/transfers/transfer.ts';
 import { retryInCreation, transfersOfBatch } from '../../projections/batches/queries.ts';
 import { findChangeable } from '../../projections/transfers/changeable.ts';
 
@@ -27,8 +28,7 @@ export async function cancelWithTransfers(
   cause: Cause,
 ): Promise<CancelledBatch> {
   const { state, position } = await cancelBatch(commands, accountId, batchId, cause);
-  const open = ['pending', 'queued', 'in_progress'] as const;
-  const found = await transfersOfBatch(sql, batchId, open, BULK_LIMIT);
+  const found = await transfersOfBatch(sql, batchId, OPEN_STATUSES, BULK_LIMIT);
   const { answer, position: last } = await changeTransfers(
     commands,
     accountId,

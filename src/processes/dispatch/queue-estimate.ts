@@ -5,6 +5,7 @@ import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import type { Priority } from '../../domain/transfers/transfer.ts';
 import { versionOfCatalog } from '../../projections/catalog/queries.ts';
+import { openStatuses } from '../../projections/transfers/statuses.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { jobsAhead } from './job-table/figures.ts';
 import { moverCapacity } from './live-movers.ts';
@@ -137,7 +138,7 @@ function queueQuery(
               from (select account_id, sum(transfers) as open,
                            sum(transfers) filter (where status <> 'in_progress') as waiting
                       from (select account_id, status, transfers from read.transfer_counts
-                             where status in ('pending', 'queued', 'in_progress')
+                             where status in (${openStatuses(sql)})
                                and transfers <> 0
                             ${justCreated(sql, store)}) counts
                      group by account_id) accounts) o,

@@ -4,6 +4,7 @@ import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
+import { openStatuses } from '../../projections/transfers/statuses.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { AHEAD_COUNTED_TO, explainWait, type WaitFacts } from './explain-wait.ts';
 import { acceptedPlaces } from './fewer-places.ts';
@@ -62,7 +63,7 @@ function askedTransfers(sql: Queryable, ids: string[]): Fragment {
         -- Without the collation of its index, Postgres would scan the table of jobs.
         left join (${jobs(sql)}) j on j.transfer_id = t.transfer_id collate "default"
        where t.transfer_id = any(${ids}::text[])
-         and t.status in ('pending', 'queued', 'in_progress')
+         and t.status in (${openStatuses(sql)})
     )`;
 }
 

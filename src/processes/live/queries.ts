@@ -4,6 +4,7 @@
 import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
+import { openStatuses } from '../../projections/transfers/statuses.ts';
 import { type FigureColumns, toFigures } from '../dispatch/job-table/figures.ts';
 import { jobs } from '../dispatch/job-table/jobs.ts';
 
@@ -108,7 +109,7 @@ function shownOf(sql: Sql, account: string): Fragment {
       order by lease_until desc limit ${MOVING_SHOWN})
     union
     (select n.transfer_id
-       from unnest(array['pending', 'queued', 'in_progress']) as s(status)
+       from unnest(array[${openStatuses(sql)}]) as s(status)
       cross join lateral (
         select transfer_id, created_at from read.transfers
          where account_id = ${account} and status = s.status
@@ -154,11 +155,11 @@ export async function oldestOpenHour(sql: Sql, account: string): Promise<Date> {
   const [row] = await sql<[{ hour: Date }]>`
     select least(min(hour), date_trunc('hour', now()) - interval '1 day') as hour
       from read.transfer_counts
-     where account_id = ${account} and status in ('pending', 'queued', 'in_progress')
+     where account_id = ${account} and status in (${openStatuses(sql)})
        and transfers <> 0`;
   return row.hour;
 }
 
 function hasEnded(sql: Sql): Fragment {
-  return sql`status not in ('pending', 'queued', 'in_progress')`;
+  return sql`status not in (${openStatuses(sql)})`;
 }

@@ -29,6 +29,7 @@ import {
 import type { StateChange } from './counts.ts';
 import { transferDifferences } from './differences.ts';
 import { type RowChanges, saveChanges, writes } from './save.ts';
+import { openStatuses } from './statuses.ts';
 
 /**
  * The read model of transfers: one row for each transfer, counts by account, status and hour,
@@ -104,7 +105,7 @@ export const transfersProjection: Projection = {
     // Each new transfer asks for the open transfers: few rows, however many hours have passed.
     sql`
       create index on ${sql(schema)}.transfer_counts (account_id)
-       where status in ('pending', 'queued', 'in_progress') and transfers <> 0`,
+       where status in (${openStatuses(sql)}) and transfers <> 0`,
   ],
 
   async apply(tx, schema, events, removed) {

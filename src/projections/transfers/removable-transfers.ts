@@ -1,5 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { batchOf } from './columns.ts';
+import { endedStatuses } from './statuses.ts';
 
 /**
  * Returns the ids of ended transfers whose batch and flow run have ended too, in ascending order.
@@ -18,7 +19,7 @@ export async function removableTransfers(
     select transfer_id
       from (select transfer_id, ${batchOf(sql)} as batch_id from read.transfers
              where transfer_id > ${after} and created_at < ${endedBefore}
-               and status in ('completed', 'failed', 'cancelled')
+               and status in (${endedStatuses(sql)})
                and (${accountId}::text is null or account_id = ${accountId})) t
      where not exists (select from read.batches b where b.batch_id = t.batch_id and not b.ended)
        and not exists (select from read.flow_runs r

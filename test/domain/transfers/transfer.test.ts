@@ -8,11 +8,13 @@ import {
   TRANSFER_ERRORS,
   type TransferErrorCode,
 } from '../../../src/domain/transfers/errors.ts';
-import type {
-  Transfer,
-  TransferEvent,
-  TransferFacts,
-  TransferState,
+import {
+  ENDED_STATUSES,
+  OPEN_STATUSES,
+  type Transfer,
+  type TransferEvent,
+  type TransferFacts,
+  type TransferState,
 } from '../../../src/domain/transfers/transfer.ts';
 import { outcomeOf, specify, stateAfter } from '../../support/domain/decider.ts';
 import {
@@ -177,6 +179,14 @@ describe('every command in every state', () => {
       );
     });
   }
+});
+
+describe('a status', () => {
+  // An index of the read model has the open ones in this order.
+  it('is open, or final', () => {
+    expect(OPEN_STATUSES).toEqual(['pending', 'queued', 'in_progress']);
+    expect(ENDED_STATUSES).toEqual(['completed', 'failed', 'cancelled']);
+  });
 });
 
 describe('a transfer', () => {
