@@ -2,7 +2,12 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { requestProjectionTask } from '../../src/processes/projections/tasks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
-import { describeConsole, expectAccessible, expectGoodLooks } from '../support/console/console.ts';
+import {
+  describeConsole,
+  expectAccessible,
+  expectGoodLooks,
+  expectNoSidewaysScroll,
+} from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
@@ -77,6 +82,29 @@ await describeConsole('the pages of administration', () => {
       expect(await page.getByRole('alert').count()).toBe(0);
       await expectGoodLooks(page);
     });
+
+  const dialogs: [button: string, path: () => string][] = [
+    ['Create key', () => 'settings/api-keys'],
+    ['New webhook', () => 'webhooks'],
+    ['Rotate secret', () => `webhooks/${ids.webhook}`],
+    ['Replay', () => `webhooks/${ids.webhook}`],
+    ['Remove', () => `settings/endpoints/${ids.endpoint}`],
+    ['New batch', () => 'batches'],
+    ['New flow', () => 'flows'],
+    ['Columns', () => 'transfers'],
+  ];
+  test.each(dialogs)(
+    '%s: its dialog fits a phone with letters of twice the size',
+    async (...at) => {
+      const [name, path] = at;
+      const page = await console.visitSignedIn(`/console/${path()}`);
+      await page.evaluate("document.documentElement.style.fontSize = '200%'");
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.getByRole('button', { name }).first().click();
+      await page.getByRole('dialog').waitFor();
+      await expectNoSidewaysScroll(page);
+    },
+  );
 
   test('the current page and what is drawn stay visible in the few colours of the user', async () => {
     const page = await console.visitSignedIn('/console/operations', {
