@@ -4,12 +4,15 @@ import { toBatch } from '../../contract/batches/views.ts';
 import type { BatchStatus } from '../../domain/batches/batch.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { Installation } from '../../installation.ts';
+import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { findBatch, listRejected } from '../../projections/batches/queries.ts';
+import { listTransfers } from '../../projections/transfers/queries.ts';
 import { EXIT, type ExitCode } from '../program/exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from '../program/output.ts';
 import { createProgressBar } from '../program/progress.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import type { Common } from '../transfers/flags.ts';
+import { errorInWords, waitInWords } from '../transfers/watch.ts';
 
 const LOOK_MS = 500;
 /** Rejected items that `show` prints. */
@@ -63,6 +66,20 @@ function progressOf({ counts, bytes: size, status }: BatchAnswer): [share: numbe
   ];
 }
 
+/** Returns why nothing of a batch moves, as its oldest waiting transfer says. */
+async function waitOf({ sql }: Installation, account: string, { id, counts, status }: BatchAnswer) {
+  if (status !== 'open' || counts.in_progress > 0) return {};
+  const filter = { batchId: id, status: counts.queued > 0 ? 'queued' : 'pending' } as const;
+  const page = { limit: 1, offset: 0, sort: 'created_at' } as const;
+  const { transfers } = await listTransfers(sql, account, filter, page);
+  const [wait] = (await findWaits(sql, transfers)).values();
+  const error = transfers[0]?.facts.error;
+  return {
+    ...(wait && { 'waiting for': `${wait.reason}: ${waitInWords(wait)}` }),
+    ...(error && { error: errorInWords(error) }),
+  };
+}
+
 /** Prints a batch, with the first of its rejected items. */
 export async function showBatch(
   installation: Installation,
@@ -87,6 +104,7 @@ export async function showBatch(
     cancelled: counts.cancelled,
     created: batch.created_at,
     ended: batch.ended_at,
+    ...(await waitOf(installation, account, batch)),
   });
   if (counts.rejected === 0) return;
   const page = { limit: REJECTED_SHOWN, offset: 0 };

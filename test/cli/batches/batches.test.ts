@@ -100,6 +100,22 @@ describeWithPostgres('waybill batches and flows', () => {
     });
   });
 
+  it('says why nothing of a batch moves', async () => {
+    expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({ code: 0 });
+    const items = [
+      { source_uri: 'sftp://shelf/out/a.csv', destination_uri: 'sftp://shelf/paused/' },
+    ];
+    const created = await cli.run(['batches', 'create', '--items', '-'], JSON.stringify(items));
+    const id = created.stdout.trim();
+    const shown = async () => (await cli.run(['batches', 'show', id])).stdout;
+    await expect
+      .poll(shown, { timeout: CLI_TIMEOUT_MS })
+      .toMatch(/^waiting for +endpoint_paused: .*shelf/m);
+    await cli.run(['endpoints', 'resume', 'shelf']);
+    await expect.poll(shown, { timeout: CLI_TIMEOUT_MS }).toMatch(/^status +completed$/m);
+    expect(await shown()).not.toMatch(/^waiting for/m);
+  });
+
   it('says why a flow cannot list its folder, and since when', async () => {
     const flow = ['flows', 'create', 'sftp://shelf/none/', 'sftp://shelf/in/', '--name', 'lost'];
     const id = (await cli.run([...flow, '--every', '1h'])).stdout.trim();
