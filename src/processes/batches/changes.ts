@@ -95,6 +95,7 @@ async function requireFailed(
     throw new DomainError(
       'batch_not_retryable',
       `The batch ${batchId} has no failed transfer that was not retried yet. A bulk retry of ` +
-        'transfers, filtered by the batch, copies cancelled ones again.',
+        'transfers, filtered by the batch, copies cancelled ones again. A new batch copies what ' +
+        'was rejected.',
     );
 }
