@@ -39,7 +39,7 @@ import { type Membership, whileJoined } from './processes/log-copy/running-servi
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
 import { furthestLog } from './projections/checkpoint.ts';
 import type { ConsumerDeps } from './projections/consumer.ts';
-import { countFlows, shownFlow } from './projections/flows/queries.ts';
+import { activeFlows, countFlows, shownFlow } from './projections/flows/queries.ts';
 import { type OtherVersions, prepareReadModels } from './projections/read-models.ts';
 import { catchUpIfIdle } from './projections/run-consumer.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
@@ -238,6 +238,7 @@ function commandDeps(
     queueEstimate: queue.estimate,
     countWebhooks: (accountId) => countWebhooks(sql, accountId),
     countFlows: (accountId) => countFlows(sql, accountId),
+    activeFlows: () => activeFlows(sql),
     shownFlow: (flowId) => shownFlow(sql, flowId),
     objectionToWebhookUrl: (url) => objectionToWebhookUrl(url, config.webhookAllowCidrs),
     waitFor: waiter.waitFor,

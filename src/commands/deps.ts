@@ -1,7 +1,7 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Endpoint } from '../domain/endpoints/endpoint.ts';
-import type { ShownFlow } from '../domain/flows/flow.ts';
+import type { Flow, ShownFlow } from '../domain/flows/flow.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { AttemptFigures, Priority } from '../domain/transfers/transfer.ts';
 
@@ -28,6 +28,8 @@ export interface CommandDeps {
   queueEstimate(accountId: string, priority: Priority): Promise<QueueEstimate>;
   countWebhooks(accountId: string): Promise<number>;
   countFlows(accountId: string): Promise<number>;
+  /** Returns the active flows of all accounts. */
+  activeFlows(): Promise<Flow[]>;
   /**
    * Returns a flow as its read model shows it, at a revision of its stream. Null if it has none.
    */

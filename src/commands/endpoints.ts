@@ -3,10 +3,14 @@ import { type EndpointCommand, endpointDecider } from '../domain/endpoints/decid
 import { type ConnectivityLost, type Endpoint, hostOf } from '../domain/endpoints/endpoint.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
+import { usesEndpoint } from '../domain/flows/uses-endpoint.ts';
 import type { AnnouncedHostKey } from '../domain/protocols/host-keys.ts';
 import { untilInEffect } from './catalog.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, handle, load, ofRequest, requireRevision } from './handle.ts';
+
+/** Flows that an error names. */
+const NAMED_FLOWS = 10;
 
 /** Stops new claims for transfers of the endpoint. Transfers that already move continue. */
 export function pauseEndpoint(
@@ -128,6 +132,7 @@ export async function removeEndpoint(
       { transfer_ids: open },
     );
   }
+  await requireNoFlow(deps, endpointId);
   const { position } = await handle(
     deps.store,
     endpointDecider,
@@ -137,6 +142,21 @@ export async function removeEndpoint(
     { onlyAt, known },
   );
   await untilInEffect(deps, position);
+}
+
+/** Throws `endpoint_in_use` if active flows use the endpoint: they could list or copy no more. */
+async function requireNoFlow(deps: CommandDeps, endpointId: string): Promise<void> {
+  await deps.catchUp('flows');
+  const [flows, endpoints] = await Promise.all([deps.activeFlows(), deps.endpoints()]);
+  const using = flows.filter((flow) => usesEndpoint(flow, endpointId, endpoints));
+  if (using.length === 0) return;
+  const named = using.slice(0, NAMED_FLOWS).map(({ name, flow_id }) => `${name} (${flow_id})`);
+  const others = using.length - named.length;
+  throw new DomainError(
+    'endpoint_in_use',
+    `Active flows use this endpoint: ${named.join(', ')}${others > 0 ? ` and ${others} more` : ''}. ` +
+      'Pause or remove them, then remove it',
+  );
 }
 
 /** Returns when the command is in effect. Throws `not_found` for a removed endpoint. */

@@ -31,6 +31,16 @@ export function destinationOf(template: string, values: TemplateValues): string 
   return whole.replace(PLACEHOLDER, (_, name: string) => fillIn(name, values));
 }
 
+/** Returns the destination of some file. */
+export function exampleOf(template: string): string {
+  return destinationOf(template, {
+    flow: 'flow',
+    path: 'folder/name',
+    at: new Date(0),
+    time_zone: 'UTC',
+  });
+}
+
 function fillIn(name: string, { flow, path, at, time_zone }: TemplateValues): string {
   switch (name) {
     case 'path':
@@ -71,12 +81,7 @@ export function objectionToTemplate(template: string): { code: string; message: 
       );
   const start = /^[^:]*:\/\/[^/]*/.exec(template)?.[0] ?? '';
   if (/[{}]/.test(start)) return invalid('must not have a placeholder before its path');
-  const filled = destinationOf(template, {
-    flow: 'flow',
-    path: 'folder/name',
-    at: new Date(0),
-    time_zone: 'UTC',
-  });
+  const filled = exampleOf(template);
   if (/[{}]/.test(filled))
     return invalid('must write { as %7B and } as %7D where they are part of a name');
   try {

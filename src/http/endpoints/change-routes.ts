@@ -67,7 +67,7 @@ export function endpointChangeRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
       config: { scope: 'admin' },
       schema: {
         operationId: 'removeEndpoint',
-        summary: 'Remove an endpoint that no open transfer uses',
+        summary: 'Remove an endpoint that no open transfer and no active flow uses',
         tags: ['Administration'],
         params: requests.endpointParams,
         headers: ifMatchHeaders,

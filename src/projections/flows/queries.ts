@@ -60,6 +60,13 @@ export async function countFlows(sql: Sql, accountId: string): Promise<number> {
   return row.flows;
 }
 
+/** Returns the active flows of all accounts, oldest first. */
+export async function activeFlows(sql: Sql): Promise<Flow[]> {
+  const rows = await sql<{ state: Flow }[]>`
+    select state from read.flows where status = 'active' order by created_at, flow_id`;
+  return rows.map(({ state }) => state);
+}
+
 /** Returns the flows of all accounts that may have work, also paused ones with a requested run. */
 export async function flowsAtWork(sql: Sql): Promise<ShownFlow[]> {
   return sql<ShownFlow[]>`

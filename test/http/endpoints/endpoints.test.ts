@@ -423,6 +423,29 @@ describeWithPostgres('/v1/endpoints', () => {
     expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204 });
   });
 
+  test('are not removed while active flows use them, and the answer names these', async () => {
+    const { id: source } = await create({ name: 'inbound' });
+    const { id: destination } = await create({ name: 'outbound' });
+    const json = {
+      name: 'nightly',
+      source: { uri: 'sftp://inbound/out/' },
+      trigger: { every: '31d' },
+      destination_uri: 'sftp://outbound/{date:yyyy}/',
+    };
+    const { body: flow } = await api.ask('POST', '/v1/flows', { key: admin, json });
+    for (const id of [source, destination])
+      expect(await ask('DELETE', `/${id}`)).toMatchObject({
+        status: 409,
+        body: {
+          code: 'endpoint_in_use',
+          detail: `Active flows use this endpoint: nightly (${flow.id}). Pause or remove them, then remove it`,
+        },
+      });
+    await api.ask('POST', `/v1/flows/${flow.id}/pause`, { key: admin });
+    for (const id of [source, destination])
+      expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204 });
+  });
+
   test.each([
     ['no credentials', { password: undefined }, 'password'],
     ['a text that is no key beside a password', { private_key: 'k' }, 'private_key'],
