@@ -24,7 +24,6 @@ export function dispose(store: Store, name: string, options: DisposeOptions): Pr
     sizeOf: (blob) => (isCopied(blob) ? blob.contentLength : undefined),
     copyTo: (target, source) => copyTo(store, name, target, source, options),
     remove: (progress) => remove(store, name, options, progress),
-    removeCopy: (target) => store.blob(target).deleteIfExists({ abortSignal: signal }),
     fileError: (error) =>
       error instanceof FileError ? error : fileError(error, 'commit', name, 'source'),
   };
@@ -80,7 +79,7 @@ async function copyTo(
   target: string,
   source: BlobGetPropertiesResponse,
   { identity, transferId, signal }: DisposeOptions,
-): Promise<'new' | 'present' | 'taken'> {
+): Promise<'copied' | 'taken'> {
   const { url } = store.blob(name);
   const isOurs = (blob: BlobGetPropertiesResponse | null) =>
     blob?.copySource !== undefined && withoutQuery(blob.copySource) === withoutQuery(url);
@@ -94,7 +93,7 @@ async function copyTo(
     return there;
   };
   const there = await ended();
-  if (there !== null && isCopyOf(source, there, transferId)) return 'present';
+  if (there !== null && isCopyOf(source, there, transferId)) return 'copied';
   const failed = isCopied(there) || !isOurs(there) ? null : there;
   if (there !== null && failed === null) return 'taken';
   const mark = { metadata: { ...source.metadata, [MOVED_BY]: transferId } };
@@ -105,10 +104,10 @@ async function copyTo(
       conditions: failed?.etag === undefined ? { ifNoneMatch: '*' } : { ifMatch: failed.etag },
       sourceConditions: { ifMatch: identity.version as string },
     });
-    if (poller.getResult()?.copyStatus === 'success') return 'new';
+    if (poller.getResult()?.copyStatus === 'success') return 'copied';
     const made = await ended();
     if (made !== null && !isOurs(made)) return 'taken';
-    if (made !== null && isCopied(made)) return 'new';
+    if (made !== null && isCopied(made)) return 'copied';
     throw new FileError('connection_failed', 'commit', `${target}: ${fateOf(made)}`);
   } catch (error) {
     if (!/^(BlobAlreadyExists|ConditionNotMet)$/.test(serverAnswer(error) ?? '')) throw error;

@@ -15,12 +15,10 @@ export interface DisposeRequests<Found> {
   identityOf(found: Found): FileIdentity;
   /** Returns the bytes of an object; undefined for one that is not complete. */
   sizeOf(found: Found): number | undefined;
-  /** Copies the source, unless an object has the key. `present`: an interrupted call copied it. */
-  copyTo(key: string, source: Found): Promise<'new' | 'present' | 'taken'>;
+  /** Copies the source, unless another object has the key. An interrupted call may have copied it. */
+  copyTo(key: string, source: Found): Promise<'copied' | 'taken'>;
   /** Deletes the source that was found. Returns what has its key, if that is another one. */
   remove(progress: DisposeProgress, source: Found): Promise<Changed | null>;
-  /** Deletes the copy that this call has made. */
-  removeCopy(key: string): Promise<unknown>;
   /** Converts an error of the server. Leaves a FileError as it is. */
   fileError(error: unknown): FileError;
 }
@@ -62,12 +60,10 @@ async function deleteOrMove<Found>(
   if (moveTo === null) return (await requests.remove(progress, source)) ?? { outcome: 'deleted' };
 
   for (const name of names) {
-    const copied = await requests.copyTo(moveTo + name, source);
-    if (copied === 'taken') continue;
-    const changed = await requests.remove(progress, source);
-    if (changed === null) return { outcome: 'moved', name };
-    if (copied === 'new') await requests.removeCopy(moveTo + name);
-    return changed;
+    if ((await requests.copyTo(moveTo + name, source)) === 'taken') continue;
+    // The copy stays also if the source has changed: an earlier try, or another process, may have
+    // deleted the one that was copied.
+    return (await requests.remove(progress, source)) ?? { outcome: 'moved', name };
   }
   throw new FileError('destination_exists', 'commit', `${moveTo} has files of these names already`);
 }

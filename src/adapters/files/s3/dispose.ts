@@ -17,8 +17,12 @@ import type { Store } from './store.ts';
 
 /** S3 copies no larger object in one request ("CopyObject"). */
 const MAX_COPY_BYTES = 5 * 2 ** 30;
-/** Ceph deletes no object that is newer, by whole seconds. Other servers ignore this header. */
-const CEPH_CONDITION = 'x-amz-delete-if-unmodified-since';
+/**
+ * The conditions of Ceph, which ignores those of Amazon here: that the object is not newer, by whole
+ * seconds, and that the source has this ETag. Other servers ignore these headers.
+ */
+const CEPH_DELETE_IF = 'x-amz-delete-if-unmodified-since';
+const CEPH_COPY_IF = 'x-amz-copy-if-match';
 /** The metadata key that names the transfer whose move made a copy. */
 const MOVED_BY = 'waybill-transfer';
 
@@ -36,7 +40,6 @@ export function dispose(store: Store, key: string, options: DisposeOptions): Pro
     sizeOf: ({ ContentLength }) => ContentLength,
     copyTo: (target, source) => copyTo(store, key, target, source, options),
     remove: (progress, source) => remove(store, key, source, options, progress),
-    removeCopy: (target) => deleteKey(store, target, signal),
     fileError: (error) => fileError(error, 'commit', key, 'source'),
   };
   return disposeByCopy(requests, key, options);
@@ -61,11 +64,14 @@ async function remove(
   progress: DisposeProgress,
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
   const etag = conditionOf(identity);
+  const ifCopied: Record<string, string> = etag === null ? {} : { 'if-match': etag };
+  const forCeph = LastModified && { [CEPH_DELETE_IF]: LastModified.toISOString() };
   progress.begun = true;
   try {
-    await deleteIf(store, key, signal, {
-      ...(etag && { 'if-match': etag }),
-      ...(LastModified && { [CEPH_CONDITION]: LastModified.toISOString() }),
+    await sendKnown([{ ...ifCopied, ...forCeph }, ifCopied, {}], (known) => {
+      const command = new DeleteObjectCommand({ Bucket: store.settings.bucket, Key: key });
+      setHeaders(command, known);
+      return store.s3.send(command, { abortSignal: signal });
     });
     return null;
   } catch (error) {
@@ -76,33 +82,21 @@ async function remove(
   }
 }
 
-/** Deletes the object on these conditions, or on those of them that the server does not reject. */
-async function deleteIf(
-  store: Store,
-  key: string,
-  signal: AbortSignal,
-  conditions: Record<string, string>,
+/**
+ * Sends a request with as many of the headers as the server knows. `headers` begins with all of
+ * them, and each next one has fewer.
+ */
+async function sendKnown(
+  headers: Record<string, string>[],
+  send: (known: Record<string, string>) => Promise<unknown>,
 ): Promise<void> {
+  const [known = {}, ...fewer] = headers;
   try {
-    await deleteKey(store, key, signal, conditions);
+    await send(known);
   } catch (error) {
-    if (!isUnknownHeader(error)) throw error;
-    const { [CEPH_CONDITION]: time, 'if-match': etag } = conditions;
-    if (time !== undefined) await deleteIf(store, key, signal, etag ? { 'if-match': etag } : {});
-    else if (etag !== undefined) await deleteKey(store, key, signal);
-    else throw error;
+    if (fewer.length === 0 || !isUnknownHeader(error)) throw error;
+    await sendKnown(fewer, send);
   }
-}
-
-async function deleteKey(
-  { s3, settings }: Store,
-  Key: string,
-  abortSignal: AbortSignal,
-  conditions: Record<string, string> = {},
-): Promise<void> {
-  const command = new DeleteObjectCommand({ Bucket: settings.bucket, Key });
-  setHeaders(command, conditions);
-  await s3.send(command, { abortSignal });
 }
 
 /** A weak ETag, or a time, can't be a condition. */
@@ -121,14 +115,14 @@ async function copyTo(
   target: string,
   head: ObjectAnswer,
   { identity, transferId, signal }: DisposeOptions,
-): Promise<'new' | 'present' | 'taken'> {
+): Promise<'copied' | 'taken'> {
   const { s3, settings } = store;
   const isMarked = !keepsETag(head, settings);
   const compare = async (there: ObjectAnswer) => {
-    if (isSame(describe(there).identity, identity)) return 'present';
+    if (isSame(describe(there).identity, identity)) return 'copied';
     if (!isMarked) return 'taken';
     const { Metadata } = await headWhole(store, target, signal);
-    return Metadata?.[MOVED_BY] === transferId ? 'present' : 'taken';
+    return Metadata?.[MOVED_BY] === transferId ? 'copied' : 'taken';
   };
   const there = await find(store, target, signal);
   if (there !== null) return compare(there);
@@ -146,15 +140,18 @@ async function copyTo(
     ...encryption,
     ...(isMarked && marked(await headWhole(store, key, signal), transferId)),
   };
-  const send = (more: { IfNoneMatch?: string }) =>
-    s3.send(new CopyObjectCommand({ ...copy, ...more }), { abortSignal: signal });
+  const isNew = { 'if-none-match': '*' };
   try {
-    // A server that lacks this condition has been asked for the name just before.
-    await send({ IfNoneMatch: '*' }).catch((error) => {
-      if (serverAnswer(error) !== 'NotImplemented') throw error;
-      return send({});
-    });
-    return 'new';
+    // A server that lacks the condition for the name has been asked for it just before.
+    await sendKnown(
+      [{ ...isNew, ...(condition && { [CEPH_COPY_IF]: condition }) }, isNew, {}],
+      (known) => {
+        const command = new CopyObjectCommand(copy);
+        setHeaders(command, known);
+        return s3.send(command, { abortSignal: signal });
+      },
+    );
+    return 'copied';
   } catch (error) {
     if (serverAnswer(error) !== 'PreconditionFailed') throw error;
     // The SDK repeats a copy whose answer was lost. It then finds the object that it made.

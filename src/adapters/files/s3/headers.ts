@@ -1,8 +1,8 @@
-import type { DeleteObjectCommand, UploadPartCommand } from '@aws-sdk/client-s3';
+import type { CopyObjectCommand, DeleteObjectCommand, UploadPartCommand } from '@aws-sdk/client-s3';
 
 /** Sets headers of a request after the SDK has set its own, and before it signs them. */
 export function setHeaders(
-  command: DeleteObjectCommand | UploadPartCommand,
+  command: CopyObjectCommand | DeleteObjectCommand | UploadPartCommand,
   given: Record<string, string>,
 ): void {
   const stack = command.middlewareStack as UploadPartCommand['middlewareStack'];

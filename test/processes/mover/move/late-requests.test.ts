@@ -14,7 +14,7 @@ import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy
 import { moveWith } from '../../../support/service/move.ts';
 
 const never = new AbortController().signal;
-const STALL_MS = 1_000;
+const STALL_MS = 3_000;
 
 /** An object store, and a second way to it that is slow. */
 interface Place {
@@ -122,6 +122,41 @@ for (const [name, whyNot, start] of [
       release();
       await sleep(500);
       expect(String(await download(endpoint, 'from'))).toBe('newer');
+    });
+
+    test('a move does not copy a newer source', async () => {
+      const { endpoint, slow, proxy } = await startOpen();
+      await upload(endpoint, 'from', Buffer.from('older'));
+      const { identity, close } = await endpoint.openSource('from', never);
+      await close();
+      const options = { transferId: newId('txr'), identity, moveTo: 'done/', signal: never };
+      const { down } = proxy.forwarded;
+      const late = proxy.holdWhen(() => proxy.forwarded.down > down, 'up');
+      const disposing = slow.dispose('from', options);
+      const release = await late;
+      await upload(endpoint, 'from', Buffer.from('newer'));
+      release();
+      await expect(disposing).rejects.toMatchObject({ code: 'source_changed' });
+      expect(String(await download(endpoint, 'from'))).toBe('newer');
+      expect(await endpoint.list('done', never)).toEqual([]);
+    });
+
+    test('a move that wakes up late keeps what another process has moved', async () => {
+      const { endpoint, slow, proxy } = await startOpen();
+      await upload(endpoint, 'from', Buffer.from('older'));
+      const { identity, close } = await endpoint.openSource('from', never);
+      await close();
+      const options = { transferId: newId('txr'), identity, moveTo: 'done/', signal: never };
+      const moved = () => download(endpoint, 'done/from').then(String, () => null);
+      const late = proxy.holdWhen(async () => (await moved()) !== null, 'up');
+      const disposing = slow.dispose('from', options);
+      const release = await late;
+      expect(await endpoint.dispose('from', options)).toEqual({ outcome: 'moved', name: 'from' });
+      await sleep(1_100);
+      await upload(endpoint, 'from', Buffer.from('newer'));
+      release();
+      expect(await disposing).toMatchObject({ outcome: 'changed' });
+      expect(await moved()).toBe('older');
     });
 
     test.each([
