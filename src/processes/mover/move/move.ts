@@ -22,6 +22,7 @@
  * - A connection stalls. The same, but it fails the attempt if it brought no new chunk and the
  *   chunks cannot get smaller.
  * - The source differs from the record. The move starts over and removes what a predecessor wrote.
+ *   If a commit of that may be on its way, the move does not go on before it is removed.
  * - The source is another version than the one that a flow has listed, maybe one that is being
  *   written. The attempt fails with `source_replaced`.
  * - The destination is the source, and the source is to be removed. The attempt fails with

@@ -4,7 +4,8 @@
 import type { DestinationFile, ResumePoint, SourceFile } from '../../../adapters/files/port.ts';
 import { createSharedCounter } from '../../../concurrency/shared-counter.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
-import { onSide } from '../failure.ts';
+import { TRANSFER_ERRORS } from '../../../domain/transfers/errors.ts';
+import { AttemptError, onSide } from '../failure.ts';
 import {
   type Committing,
   chunkCount,
@@ -68,10 +69,17 @@ export async function startOverIfChanged(
       resume: progress.destination,
       signal: AbortSignal.any([move.signal, AbortSignal.timeout(REMOVAL_LIMIT_MS)]),
     };
-    // If this fails, the clean-up after the end of the transfer removes them.
-    await endpoint.removeLeftovers(path, leftovers).catch(() => undefined);
+    // If this fails, the clean-up after the end of the transfer removes them. But a commit that was
+    // sent may still be carried out, and must find nothing then: so it is tried again.
+    await onSide('destination', () => endpoint.removeLeftovers(path, leftovers)).catch((error) => {
+      if (progress.committing && !leftovers.signal.aborted && mayPass(error)) throw error;
+    });
   }
   Object.assign(progress, { state: null, destination: null, committing: null });
+}
+
+function mayPass(error: unknown): boolean {
+  return error instanceof AttemptError && TRANSFER_ERRORS[error.failure.code].retryable;
 }
 
 /** Opens the destination where the progress ends, or for a new file if it cannot be resumed. */

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -184,3 +184,40 @@ for (const [name, whyNot, start] of [
       },
     );
   });
+
+test('a late completion does not replace a newer file, though its upload was hard to end', async () => {
+  const server = await startS3Server();
+  server.createBucket('bucket');
+  const { endpoint, slow, proxy } = await s3On(server);
+  onTestFinished(async () => {
+    for (const each of [endpoint, slow]) await each.close();
+    await proxy.close();
+    await server.stop();
+  });
+  const [older, newer] = [randomBytes(9 << 20), randomBytes(9 << 20)];
+  await upload(endpoint, 'from', older);
+  let committing = false;
+  const late = proxy.holdWhen(() => committing, 'up');
+  const moved = moveWith({
+    source: { endpoint, path: 'from' },
+    destination: { endpoint: slow, path: 'to' },
+    async save(record) {
+      committing = record.committing !== null;
+      return true;
+    },
+  });
+  const release = await late;
+  // The SDK tries thrice.
+  server.fault({
+    operation: 'AbortMultipartUpload',
+    kind: 'error',
+    code: 'ServiceUnavailable',
+    times: 6,
+  });
+  await upload(endpoint, 'from', newer);
+  await moved;
+  expect(newer.equals(await download(endpoint, 'to'))).toBe(true);
+  release();
+  await sleep(500);
+  expect(newer.equals(await download(endpoint, 'to'))).toBe(true);
+});
