@@ -414,6 +414,17 @@ describeWithPostgres('embedded Postgres', () => {
     expect(code).toBe('53100');
   });
 
+  it.skipIf(!canHaveMountNamespace())('leaves nothing of a first start on a full disk', () => {
+    mkdirSync(dataDir, { recursive: true });
+    const script = `
+        mount -t tmpfs -o size=4m,mode=711 tmpfs "$1"
+        "$2" "$3" "$1" < /dev/null
+        find "$1/postgres" -name 'new-*'`;
+    const program = ['sh', '-euc', script, 'first', dataDir, process.execPath, USER];
+    const said = execFileSync('unshare', ['-m', ...program], { encoding: 'utf8' });
+    expect(said).toMatch(/^\{"error":"Creating a Postgres cluster .* No space left on device.*\n$/);
+  });
+
   it('says so too if it cannot end a recovery for lack of room', LONG, async () => {
     await useFolder();
     const { url, child } = await startUser();

@@ -108,20 +108,9 @@ async function initialise(
   initdb: string,
   account: Account,
 ): Promise<void> {
-  const incomplete = (await readdir(home)).filter((name) => name.startsWith('new-'));
-  await Promise.all(
-    incomplete.map((name) =>
-      rm(join(home, name), { recursive: true, force: true, maxRetries: 10 }),
-    ),
-  );
+  await removeIncomplete(home);
   const temporary = join(home, `new-${randomBytes(4).toString('hex')}`);
   const passwordFile = `${temporary}.password`;
-  await writeFile(passwordFile, randomBytes(32).toString('base64url'), {
-    mode: 0o600,
-    flush: true,
-  });
-  if (account.uid !== undefined && account.gid !== undefined)
-    await chown(passwordFile, account.uid, account.gid);
   const [program = '', ...args] = [
     ...account.prefix,
     initdb,
@@ -138,12 +127,19 @@ async function initialise(
     ...['--no-locale', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
   ];
   try {
+    await writeFile(passwordFile, randomBytes(32).toString('base64url'), {
+      mode: 0o600,
+      flush: true,
+    });
+    if (account.uid !== undefined && account.gid !== undefined)
+      await chown(passwordFile, account.uid, account.gid);
     await promisify(execFile)(program, args, {
       uid: account.uid,
       gid: account.gid,
       env: postgresEnvironment(),
     });
   } catch (error) {
+    await removeIncomplete(home).catch(() => undefined);
     const { stderr } = error as { stderr?: string };
     throw new EmbeddedPostgresError(
       `Creating a Postgres cluster in ${home} failed: ${(stderr || String(error)).trim()}`,
@@ -154,4 +150,14 @@ async function initialise(
   await syncFolder(temporary);
   await rename(temporary, data);
   await syncFolder(home);
+}
+
+/** Removes what an interrupted start left, or one whose disk was full. */
+async function removeIncomplete(home: string): Promise<void> {
+  const incomplete = (await readdir(home)).filter((name) => name.startsWith('new-'));
+  await Promise.all(
+    incomplete.map((name) =>
+      rm(join(home, name), { recursive: true, force: true, maxRetries: 10 }),
+    ),
+  );
 }
