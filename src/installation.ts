@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
 import { noLog, openLog } from './adapters/event-store/log-id.ts';
-import { openStore } from './adapters/event-store/open-store.ts';
+import { openStore, requireSettings } from './adapters/event-store/open-store.ts';
 import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
 import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
@@ -110,6 +110,8 @@ export async function openInstallation(
     changed ??= error.message;
   };
   try {
+    // Before anything starts: these settings name a file.
+    await requireSettings(config);
     const { url, ...pools } = await openPostgres(config, logger, options, closers);
     const { sql, derived, patient } = pools;
     await requireRestored(sql).catch(noteChange);

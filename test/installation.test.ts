@@ -1,5 +1,11 @@
-import { expect, it } from 'vitest';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { expect, it, onTestFinished } from 'vitest';
 import { LOCKS_LOST_AFTER_MS } from '../src/adapters/postgres/locks.ts';
+import { parseConfig } from '../src/config.ts';
+import { openInstallation } from '../src/installation.ts';
 import { describeWithPostgres } from './support/postgres/test-database.ts';
 import { openTestInstallation } from './support/service/installation.ts';
 
@@ -12,4 +18,22 @@ describeWithPostgres('an installation', () => {
     await installation.close();
     expect(row?.ms).toBe(LOCKS_LOST_AFTER_MS);
   });
+});
+
+it('names settings of the event store that cannot be used before it starts anything', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'waybill-installation-'));
+  onTestFinished(() => rmSync(root, { recursive: true }));
+  const dataDir = join(root, 'data');
+  const open = (settings: Record<string, string>) =>
+    openInstallation(
+      parseConfig({ WAYBILL_DATA_DIR: dataDir, ...settings }),
+      pino({ level: 'silent' }),
+    );
+  const url = 'esdb://localhost:1';
+  const caFile = join(root, 'missing.pem');
+  await expect(open({ EVENTSTORE_URL: url, WAYBILL_EVENTSTORE_CA_FILE: caFile })).rejects.toThrow(
+    /^WAYBILL_EVENTSTORE_CA_FILE names a file that cannot be used: ENOENT/,
+  );
+  await expect(open({ EVENTSTORE_URL: `${url}?tlss=true` })).rejects.toThrow(/unknown option/);
+  expect(existsSync(dataDir)).toBe(false);
 });

@@ -10,6 +10,13 @@ export interface EngineSettings {
   readonly streamPrefix: string;
 }
 
+/**
+ * Throws EventStoreSettingsError if the settings of an EventStoreDB cannot be used. Opens nothing.
+ */
+export async function requireSettings({ eventStore }: EngineSettings): Promise<void> {
+  if (eventStore !== null) (await import('./eventstoredb/client-url.ts')).clientUrl(eventStore);
+}
+
 /** Opens the log of the configured engine. `keepsUnreadable` as in `PostgresLogOptions`. */
 export async function openStore(
   { eventStore, streamPrefix: prefix }: EngineSettings,
