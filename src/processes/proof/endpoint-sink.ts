@@ -41,7 +41,11 @@ export function createEndpointSink(deps: EndpointSinkDeps, folder: string): Chec
     const uri = parseTransferUri(base + name, 'uri');
     const all = (await deps.endpoints()).map((endpoint) => ({ ...endpoint, accounts: null }));
     const found = matchEndpoint(uri, all, '');
-    if (found === null) throw new Error(`no endpoint is configured for ${folder}`);
+    if (found === null)
+      throw new Error(
+        `no endpoint is configured for ${folder}: add the endpoint, or correct ` +
+          'WAYBILL_CHECKPOINT_SINKS',
+      );
     const { definition, credentials } = await accessTo(deps.vault, found.endpoint);
     const remote = await openFileEndpoint(definition, credentials);
     try {

@@ -158,7 +158,7 @@ async function noteFailure(
     );
   else
     logger.warn(
-      { err: error, sink: number },
+      { sink: number, reason: error.message },
       `a sink did not take a checkpoint; retrying in ${pauseMs / 1_000} s`,
     );
   report({ state: 'keeping', size, failing: refuses ? 'refuses' : 'retries' });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
+import { pino } from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
@@ -122,6 +123,28 @@ describeWithPostgres('the sinks of checkpoints', () => {
     expect(files).toHaveLength(3);
     const name = `checkpoint-${String(third.size).padStart(12, '0')}.txt`;
     expect(await readFile(join(folder, name), 'utf8')).toBe(third.note);
+  });
+
+  it('say in one line that no endpoint is configured for them, at growing intervals', async () => {
+    await sign();
+    const lines: Record<string, unknown>[] = [];
+    const logger = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
+    const stopping = new AbortController();
+    const deps = { ...installation, logger, endpoints: installation.commands.endpoints };
+    const url = 's3://nowhere/checkpoints';
+    const sinks = [{ url, sink: openCheckpointSink(deps, url) }];
+    const running = runSinks(deps, sinks, stopping.signal, () => undefined, 50);
+    await eventually(() => lines.length).toBeGreaterThan(2);
+    stopping.abort();
+    await running;
+    expect(lines.map(({ msg }) => msg).slice(0, 3)).toEqual(
+      [0.05, 0.1, 0.2].map((s) => `a sink did not take a checkpoint; retrying in ${s} s`),
+    );
+    const reason =
+      `no endpoint is configured for ${url}: add the endpoint, or correct ` +
+      'WAYBILL_CHECKPOINT_SINKS';
+    expect(lines[0]).toMatchObject({ sink: 1, reason });
+    expect(JSON.stringify(lines)).not.toContain('stack');
   });
 
   it('keep the last checkpoint in a bucket, and replace none', async () => {
