@@ -10,6 +10,7 @@ import {
   issuer,
   masterKeys,
   origin,
+  path,
   roleRules,
   wholeNumber,
 } from './settings/rules.ts';
@@ -32,15 +33,15 @@ export class ConfigError extends Error {
 const settings = z.object({
   WAYBILL_HOST: z.string().default('127.0.0.1'),
   WAYBILL_PORT: wholeNumber(0, 65_535).default(8080),
-  WAYBILL_TLS_CERT: z.string().optional(),
-  WAYBILL_TLS_KEY: z.string().optional(),
+  WAYBILL_TLS_CERT: path.optional(),
+  WAYBILL_TLS_KEY: path.optional(),
   WAYBILL_TRUSTED_PROXIES: addresses.default([]),
   WAYBILL_PUBLIC_URL: origin.optional(),
   WAYBILL_OIDC_ISSUER: issuer.optional(),
   WAYBILL_OIDC_CLIENT_ID: z.string().optional(),
   WAYBILL_OIDC_CLIENT_SECRET: z.string().optional(),
   WAYBILL_OIDC_ROLES: roleRules.optional(),
-  WAYBILL_DATA_DIR: z.string().default('.waybill'),
+  WAYBILL_DATA_DIR: path.default('.waybill'),
   DATABASE_URL: z
     .string()
     .regex(/^postgres(ql)?:\/\/./, 'must be postgres://USER:PASSWORD@HOST:PORT/DATABASE')
@@ -51,7 +52,7 @@ const settings = z.object({
     .optional(),
   WAYBILL_EVENTSTORE_USER: z.string().optional(),
   WAYBILL_EVENTSTORE_PASSWORD: z.string().optional(),
-  WAYBILL_EVENTSTORE_CA_FILE: z.string().optional(),
+  WAYBILL_EVENTSTORE_CA_FILE: path.optional(),
   WAYBILL_STREAM_PREFIX: z
     .string()
     .regex(

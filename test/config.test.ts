@@ -201,6 +201,18 @@ describe('parseConfig', () => {
     ]);
   });
 
+  it.each(['~', '~/waybill', '~ann/waybill'])('rejects the path %s', (path) => {
+    const settings = { WAYBILL_TLS_CERT: path, WAYBILL_TLS_KEY: path, WAYBILL_DATA_DIR: path };
+    expect(problemsOf(settings)).toEqual(
+      Object.keys(settings).map(
+        (name) =>
+          `${name} is "${path}", but only a shell replaces ~: write the whole path, or ./~ for a ` +
+          'folder that has this name',
+      ),
+    );
+    expect(parseConfig({ WAYBILL_DATA_DIR: `./${path}` }).dataDir).toBe(resolve(path));
+  });
+
   it('reads exactly the documented settings', async () => {
     const text = await readFile(join(import.meta.dirname, '..', 'docs', 'settings.md'), 'utf8');
     const rows = text.split('\n').filter((line) => line.startsWith('| `'));

@@ -54,6 +54,14 @@ export const masterKeys = list(
   'must be 32 bytes in base64, as `openssl rand -base64 32` prints them; NEW,OLD during a rotation',
 ).transform((keys) => keys.join(','));
 
+/** A file or a folder. */
+export const path = z
+  .string()
+  .refine(
+    (text) => !text.startsWith('~'),
+    'only a shell replaces ~: write the whole path, or ./~ for a folder that has this name',
+  );
+
 /** A scheme and a host. */
 export const origin = z
   .string()
