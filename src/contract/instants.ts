@@ -36,15 +36,18 @@ export function instantLimit(edge: Edge) {
     if (instant !== null) return instant;
     context.addIssue({
       code: 'custom',
-      message: `must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset${lostPlus(value)}`,
+      message: `must be a date (YYYY-MM-DD) or an RFC 3339 time with an offset${hintOn(value)}`,
     });
     return z.NEVER;
   });
 }
 
-/** Returns what to add to the message about a time whose plus sign a query turned into a space. */
-export function lostPlus(value: string): string {
-  return / \d{2}:\d{2}$/.test(value) ? ': in a query, write + as %2B' : '';
+/** Returns what to add to the message about a time that looks like one and is none. */
+export function hintOn(value: string): string {
+  if (/ \d{2}:\d{2}$/.test(value)) return ': in a query, write + as %2B';
+  return DATE.test(value) || DATE_TIME.test(value)
+    ? ': this one does not exist, or is not in the years 1 to 9999 of UTC'
+    : '';
 }
 
 /** Checks the order of two limits, for `refine`. */

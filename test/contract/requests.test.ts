@@ -169,6 +169,18 @@ describe('a time limit', () => {
   });
 });
 
+describe('a time limit of the right form', () => {
+  it.each([
+    '9999-12-31T23:59:59-12:00',
+    '0000-01-01T00:00:00Z',
+    '2026-02-30',
+    '2026-01-31T12:00:60Z',
+  ])('is rejected with the reason: %s', (from_date) => {
+    const [issue] = transferFilters.safeParse({ from_date }).error?.issues ?? [];
+    expect(issue?.message).toMatch(/does not exist, or is not in the years 1 to 9999 of UTC$/);
+  });
+});
+
 describe('a batch request with items', () => {
   it('takes null for metadata as none of its own', () => {
     const items = [{ ...TRANSFER, metadata: null }];

@@ -5,7 +5,7 @@ import type { AsOf } from '../../domain/transfers/history.ts';
 import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { idOf } from '../ids.ts';
-import { instantLimit, isOrdered, lostPlus, notOrdered, parseTime } from '../instants.ts';
+import { hintOn, instantLimit, isOrdered, notOrdered, parseTime } from '../instants.ts';
 import { pageQuery } from '../pages.ts';
 import { words } from '../search-words.ts';
 import { afterRequest } from './after.ts';
@@ -239,7 +239,7 @@ export const detailQuery = z.strictObject({
       if (time !== null) return { time };
       context.addIssue({
         code: 'custom',
-        message: `must be a revision or an RFC 3339 time with an offset${lostPlus(value)}`,
+        message: `must be a revision or an RFC 3339 time with an offset${hintOn(value)}`,
       });
       return z.NEVER;
     })
