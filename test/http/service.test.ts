@@ -21,6 +21,13 @@ describeWithPostgres('health, metrics and documentation', () => {
     });
   });
 
+  test.each(['/health/live', '/health/ready', '/metrics'])(
+    '%s ignores what a probe adds to its address',
+    async (path) => {
+      expect(await api.ask('GET', `${path}?probe=lb-1`)).toMatchObject({ status: 200 });
+    },
+  );
+
   test('the service is ready or reports why it is not', async () => {
     expect(await api.ask('GET', '/health/ready', { key: null })).toMatchObject({
       status: 200,
