@@ -59,7 +59,10 @@ export interface StoredEvent<E extends Event = Event> extends NewEvent<E> {
   revision: number;
   /** Place in the whole log; a decimal string in JSON. */
   position: bigint;
-  /** The hash of its leaf in the tree (32 bytes), if a reader of leaves has it from the log. */
+  /**
+   * The hash of its leaf in the tree (32 bytes), if a reader of leaves, or of unreadable events, has
+   * it from the log.
+   */
   leaf_hash?: Uint8Array;
   /**
    * Why Waybill cannot have written it. Data and metadata are then empty. Only a reader that asked

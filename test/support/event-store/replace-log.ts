@@ -1,4 +1,5 @@
 import type { Sql, Transaction } from '../../../src/adapters/postgres/connect.ts';
+import { canonicalJson } from '../../../src/domain/events/canonical-json.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 
 /** An event as it is stored, or as an export has it. */
@@ -26,8 +27,8 @@ export async function replaceLog(
     ...event,
     position: String(position),
     stream: prefix + stream,
-    data: JSON.stringify(data),
-    metadata: JSON.stringify(metadata),
+    data: asWritten(data),
+    metadata: asWritten(metadata),
   }));
   await tx`delete from log.events`;
   await tx`
@@ -37,4 +38,13 @@ export async function replaceLog(
       as r(position bigint, stream text, revision integer, id text, type text,
            schema_version integer, data text, metadata text)`;
   await tx`update log.head set position = ${head}`;
+}
+
+/** Returns the text that Waybill writes, as a careful attacker does. */
+function asWritten(content: unknown): string {
+  try {
+    return canonicalJson(content as object);
+  } catch {
+    return JSON.stringify(content);
+  }
 }

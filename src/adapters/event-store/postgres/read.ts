@@ -11,11 +11,11 @@ import { decodeBytea, decodeText, splitText } from '../../postgres/long-texts.ts
 import type { EventBatch, SubscribeOptions } from '../port.ts';
 import {
   type EventPlace,
-  markRewritten,
   SEPARATOR,
   type StoredRow,
   toAnyEvent,
   withContent,
+  withLeaf,
 } from './rows.ts';
 
 /** The names of streams of the log itself begin so, after the prefix. */
@@ -260,7 +260,7 @@ function eventsOf(
     const [data, metadata] = [datas[i], metadatas[i]];
     const event = withContent(place, data, metadata);
     const isWhole = typeof data === 'string' && typeof metadata === 'string';
-    return keepsUnreadable && isWhole ? markRewritten(event, { data, metadata }) : event;
+    return keepsUnreadable && isWhole ? withLeaf(event, { data, metadata }) : event;
   });
 
   /** Returns a text for each event; null for those that leave it out. */

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../../domain/events/canonical-json.ts';
 import type { EventMetadata, StoredEvent } from '../../../domain/events/event.ts';
+import { hashOfLeafTexts } from '../../../domain/proof/leaf.ts';
 import { notWritten } from '../../../domain/proof/log-changed.ts';
 
 /** An event as it is written. Its data and metadata are the exact bytes that are hashed. */
@@ -47,23 +48,23 @@ export function toAnyEvent(row: StoredRow, prefix: string): StoredEvent {
     : problemOf(data, metadata);
   if (unreadable !== null)
     return { ...place, data: LEFT_OUT, metadata: LEFT_OUT as EventMetadata, unreadable };
-  return markRewritten({ ...place, data, metadata: metadata as EventMetadata }, row);
+  return withLeaf({ ...place, data, metadata: metadata as EventMetadata }, row);
 }
 
-/** Marks an event whose texts are not those that Waybill writes for this content. */
-export function markRewritten(event: StoredEvent, texts: Texts): StoredEvent {
-  if (!isAsWritten(texts.data, event.data) || !isAsWritten(texts.metadata, event.metadata))
-    event.isRewritten = true;
-  return event;
-}
-
-function isAsWritten(text: string, value: unknown): boolean {
+/**
+ * Adds the hash of the leaf of an event, or marks the event if its texts are not those that Waybill
+ * writes for this content.
+ */
+export function withLeaf(event: StoredEvent, texts: Texts): StoredEvent {
   try {
-    return text === canonicalJson(value);
+    const isAsWritten =
+      texts.data === canonicalJson(event.data) && texts.metadata === canonicalJson(event.metadata);
+    if (isAsWritten) event.leaf_hash = hashOfLeafTexts(event, texts);
+    else event.isRewritten = true;
   } catch {
-    // It has no RFC 8785 form: its hash tells.
-    return true;
+    // It has no RFC 8785 form: its reader finds out, who hashes it.
   }
+  return event;
 }
 
 function placeOf(row: StoredRow, prefix: string): EventPlace {
