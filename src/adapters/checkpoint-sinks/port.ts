@@ -28,18 +28,24 @@ export class SinkRefuses extends Error {
 }
 
 const SIZE_DIGITS = 12;
-const CHECKPOINT_FILE = /^checkpoint-\d{12}\.txt$/;
+const CHECKPOINT_FILE = /^checkpoint-(\d{12})\.txt$/;
 
 /** Returns the name of the file that keeps the checkpoint of a size. Names sort by size. */
 export function checkpointFile(size: number): string {
   return `checkpoint-${String(size).padStart(SIZE_DIGITS, '0')}.txt`;
 }
 
+/** Returns the size of the checkpoint in a file of this name; null for other names. */
+export function sizeInName(name: string): number | null {
+  const [, size] = CHECKPOINT_FILE.exec(name) ?? [];
+  return size === undefined ? null : Number(size);
+}
+
 /** Returns the name of the file with the largest checkpoint among the files of a folder. */
 export function newestFile(names: string[]): string | null {
   return (
     names
-      .filter((name) => CHECKPOINT_FILE.test(name))
+      .filter((name) => sizeInName(name) !== null)
       .sort()
       .at(-1) ?? null
   );

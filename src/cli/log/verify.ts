@@ -79,7 +79,7 @@ export function addVerifyCommand(audit: Command): void {
           try {
             const signers = await withFollowing(store, logId, keys);
             const kept =
-              checkpoint === undefined ? NONE : await readCheckpoints(checkpoint, signers);
+              checkpoint === undefined ? NONE : await readCheckpoints(checkpoint, signers, logId);
             await verify({ ...installation, store }, { ...kept, keys }, options);
           } finally {
             await store.close();
@@ -241,7 +241,7 @@ function summary(
 }
 
 /** Reads one checkpoint, or all of a folder. Leaves out its other files, and says so. */
-async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptFiles> {
+async function readCheckpoints(path: string, keys: KeyObject[], logId: string): Promise<KeptFiles> {
   const isFolder = (await stat(path)).isDirectory();
   const files = isFolder ? (await readdir(path, { recursive: true })).sort() : [''];
   const checkpoints: KeptCheckpoint[] = [];
@@ -251,9 +251,10 @@ async function readCheckpoints(path: string, keys: KeyObject[]): Promise<KeptFil
     const file = join(path, name);
     const info = await unlessGone(stat(file));
     if (info?.isDirectory()) continue;
+    // The text of a larger file is no note.
     const isSmall = info?.isFile() && info.size <= LARGEST_NOTE;
-    const text = isSmall ? await unlessGone(readFile(file, 'utf8')) : null;
-    const found = text && readCheckpoint(file, text, keys);
+    const text = isSmall ? await unlessGone(readFile(file, 'utf8')) : '';
+    const found = text !== null && readCheckpoint(file, text, keys, logId);
     if (!found) others.push(file);
     else if ('problem' in found) damaged.push(found);
     else checkpoints.push(found);

@@ -244,7 +244,7 @@ describeWithPostgres('the verification of a log', () => {
   it('names a checkpoint of another log', async () => {
     const other = { ...checkpointAt(5), origin: 'waybill/other' };
     expect((await verify({ checkpoints: [other] })).problems).toEqual([
-      expect.stringMatching(/^5\.txt is of the log waybill\/other, and this is waybill\//),
+      expect.stringMatching(/^5\.txt: it is of the log waybill\/other, and this is waybill\//),
     ]);
   });
 

@@ -136,6 +136,7 @@ describeWithPostgres('a key that was forged', () => {
         `${size}.txt`,
         signNote(text, origin, [stolen]),
         keys,
+        tampered.installation.logId,
       ) as KeptCheckpoint;
     }
 
