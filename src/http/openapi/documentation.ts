@@ -93,19 +93,25 @@ export function rejectingBodies(answers: Record<string, unknown>): Record<string
 function problemAnswers(codes: ProblemCode[]): Record<number, unknown> {
   const answers: Record<number, unknown> = {};
   const byStatus = Map.groupBy(codes.toSorted(), (code) => PROBLEMS[code].status);
-  for (const [status, ofStatus] of byStatus) {
-    const meanings = ofStatus.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`);
-    const description = [`${STATUS_CODES[status]}, with one of these codes:`, ...meanings].join(
-      '\n\n',
-    );
-    answers[status] = {
-      description,
-      content: {
-        [PROBLEM_JSON]: { schema: problemSchema, examples: examplesOf(ofStatus) },
-      },
-    };
-  }
+  for (const [status, ofStatus] of byStatus) answers[status] = problemAnswer(status, ofStatus);
   return answers;
+}
+
+/** Answers by their codes. Most routes share most of theirs. */
+const described = new Map<string, unknown>();
+
+function problemAnswer(status: number, codes: ProblemCode[]): unknown {
+  const known = described.get(codes.join());
+  if (known !== undefined) return known;
+  const meanings = codes.map((code) => `\`${code}\`: ${PROBLEMS[code].title}`);
+  const answer = {
+    description: [`${STATUS_CODES[status]}, with one of these codes:`, ...meanings].join('\n\n'),
+    content: {
+      [PROBLEM_JSON]: { schema: problemSchema, examples: examplesOf(codes) },
+    },
+  };
+  described.set(codes.join(), answer);
+  return answer;
 }
 
 function examplesOf(codes: ProblemCode[]): Record<string, { value: Problem }> {
