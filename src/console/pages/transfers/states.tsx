@@ -3,13 +3,14 @@ import { Status, type Tone } from '../../components/values/status.tsx';
 
 export type TransferStatus = TransferDetail['status'];
 
-const STATES: Record<TransferStatus, { label: string; tone: Tone }> = {
-  pending: { label: 'Pending', tone: 'neutral' },
-  queued: { label: 'Queued', tone: 'neutral' },
-  in_progress: { label: 'In progress', tone: 'active' },
-  completed: { label: 'Completed', tone: 'good' },
-  failed: { label: 'Failed', tone: 'bad' },
-  cancelled: { label: 'Cancelled', tone: 'warning' },
+/** `ended`: the state is final. */
+const STATES: Record<TransferStatus, { label: string; tone: Tone; ended: boolean }> = {
+  pending: { label: 'Pending', tone: 'neutral', ended: false },
+  queued: { label: 'Queued', tone: 'neutral', ended: false },
+  in_progress: { label: 'In progress', tone: 'active', ended: false },
+  completed: { label: 'Completed', tone: 'good', ended: true },
+  failed: { label: 'Failed', tone: 'bad', ended: true },
+  cancelled: { label: 'Cancelled', tone: 'warning', ended: true },
 };
 
 export const STATUSES = Object.keys(STATES) as TransferStatus[];
@@ -34,9 +35,8 @@ export const CHANGEABLE: Record<BulkAction, TransferStatus[]> = {
   set_priority: ['pending', 'queued'],
 };
 
-/** Returns true if the state is final. */
 export function hasEnded(status: TransferStatus): boolean {
-  return status === 'completed' || status === 'failed' || status === 'cancelled';
+  return STATES[status].ended;
 }
 
 /** Returns true if an event of this type ends its transfer. Those of later steps may follow. */
