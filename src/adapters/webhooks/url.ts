@@ -11,7 +11,10 @@ export function objectionToWebhookUrl(url: string, allowedCidrs: readonly string
   const plainIsAllowed =
     address === null ? allowedCidrs.length > 0 : isInRanges(address, allowedCidrs);
   if (protocol === 'http:' && !plainIsAllowed)
-    return 'must be an https URL: plain http is allowed only if the operator permits it';
+    return (
+      'must be an https URL: plain http may lead only to an address that the operator allows ' +
+      '(WAYBILL_WEBHOOK_ALLOW_CIDRS)'
+    );
   if (address !== null && !isAllowedAddress(address, allowedCidrs)) {
     return (
       'must not lead to a private or reserved address, ' +

@@ -61,6 +61,7 @@ describe('a URL for webhooks', () => {
   });
 
   it('may be plain http only in an allowed range; a name is checked when it is dialled', () => {
+    expect(objectionToWebhookUrl('http://127.0.0.1/', [])).toContain('WAYBILL_WEBHOOK_ALLOW_CIDRS');
     expect(objectionToWebhookUrl('http://receiver.example.com/', [])).toMatch(
       /^must be an https URL/,
     );
