@@ -23,13 +23,13 @@ export interface LastName {
 }
 
 /** More writers than that do not meet by accident. */
-const MOST_LOOKS = 10;
+const MOST_LOOKS = 30;
 
 export interface ReplaceRequests {
   /** Stores the object if its name has this version. */
   put(content: Buffer, md5: Buffer, version: Replaceable): Promise<CommitProof>;
   /** Returns whether `put` failed because the name has another version. */
-  isUnmet(error: unknown, version: string | null): boolean;
+  isUnmet(error: unknown, version: string | null): boolean | Promise<boolean>;
   /** Returns what the name has. `refused` is the version that the server has refused to replace. */
   look(refused: string | null): Promise<Replaceable>;
 }
@@ -65,7 +65,7 @@ export function beginReplace(
       try {
         return await put(content, md5, version);
       } catch (error) {
-        if (version === undefined || !isUnmet(error, version)) throw error;
+        if (version === undefined || !(await isUnmet(error, version))) throw error;
         if (++looks > MOST_LOOKS)
           throw new FileError('connection_failed', 'commit', `${name}: others keep replacing it`);
         version = await lookNow();

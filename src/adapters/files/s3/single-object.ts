@@ -82,7 +82,10 @@ export function openSingleObject(
     try {
       const { ETag = '' } = await store.head(key, signal);
       const bare = ETag.replaceAll('"', '');
-      if (refused === bare) return undefined;
+      if (bare === '' || refused === bare) {
+        store.lacks.delete('quotes');
+        return undefined;
+      }
       // Ceph compares the condition of a PUT without the quotes that its answers have.
       if (refused === ETag) store.lacks.add('quotes');
       return store.lacks.has('quotes') ? bare : ETag;
@@ -93,10 +96,21 @@ export function openSingleObject(
     }
   }
 
-  function isUnmet(error: unknown, replaced: string | null): boolean {
-    // Amazon says of an object that is gone that it is missing, not that it differs.
-    const isGone = replaced !== null && isMissing(error);
-    return overwrite && (serverAnswer(error) === 'PreconditionFailed' || isGone);
+  async function isUnmet(error: unknown, replaced: string | null): Promise<boolean> {
+    if (!overwrite) return false;
+    const answer = serverAnswer(error);
+    if (answer === 'PreconditionFailed') return true;
+    if (replaced === null) return false;
+    // Amazon says of an object that is gone that it is missing, not that it differs. Ceph fails if
+    // another writer is first at that moment.
+    return isMissing(error) || (answer === 'UnknownError' && !(await isThere(replaced)));
+  }
+
+  /** Returns true also if the server does not say. */
+  async function isThere(version: string): Promise<boolean> {
+    const bare = version.replaceAll('"', '');
+    const found = store.head(key, signal).then(({ ETag }) => ETag?.replaceAll('"', '') ?? bare);
+    return (await found.catch((error) => (isMissing(error) ? null : bare))) === bare;
   }
 
   return singleRequest(

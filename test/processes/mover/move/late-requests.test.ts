@@ -101,6 +101,17 @@ for (const [name, whyNot, start] of [
       expect(String(await download(endpoint, 'to'))).toBe('newer');
     });
 
+    test('writers that replace one file at the same moment all succeed', async () => {
+      const { endpoint } = await startOpen();
+      const contents = Array.from({ length: 12 }, (_, writer) => `of writer ${writer}`);
+      // The first rounds show how Ceph wants its conditions.
+      for (let round = 1; round <= 12; round++) {
+        const name = `to-${round}`;
+        await Promise.all(contents.map((each) => upload(endpoint, name, Buffer.from(each))));
+        expect(contents).toContain(String(await download(endpoint, name)));
+      }
+    });
+
     test('a late request of a broken connection does not delete a newer source', async () => {
       const { endpoint, slow, proxy } = await startOpen();
       await upload(endpoint, 'from', Buffer.from('older'));
