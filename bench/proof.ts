@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { openStore } from '../src/adapters/event-store/open-store.ts';
 import { headOfNote } from '../src/domain/proof/checkpoint.ts';
 import type { Installation } from '../src/installation.ts';
 import { checkpointNow } from '../src/processes/proof/checkpoint-now.ts';
@@ -63,10 +64,11 @@ async function foldAndVerify({ options }: Bench, installation: Installation): Pr
 
 /** Verifies the log with a checkpoint, as `waybill audit verify --checkpoint`. */
 async function verify(
-  { store, patient, logId }: Installation,
+  { config, sql, patient, logId }: Installation,
   events: number,
   checkpoint: KeptCheckpoint,
 ): Promise<Pace> {
+  const store = await openStore(config, sql, { keepsUnreadable: true });
   const meter = createMeter(events);
   const { faults, agreed } = await verifyLog(
     { store, sql: patient, logId, comparesApi: true, comparesTree: true },
@@ -78,6 +80,7 @@ async function verify(
       save: async () => undefined,
     },
   );
+  await store.close();
   if (faults > 0 || agreed?.size !== checkpoint.size)
     throw new Error(`${faults} faults; agrees up to ${agreed?.size} of ${checkpoint.size} events`);
   return meter.pace();

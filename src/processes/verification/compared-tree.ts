@@ -2,7 +2,7 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { originOf } from '../../domain/proof/checkpoint.ts';
 import { createFrontier } from '../../domain/proof/frontier.ts';
-import { type Hash, sameHash } from '../../domain/proof/hash.ts';
+import { HASH_BYTES, type Hash, sameHash } from '../../domain/proof/hash.ts';
 import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
 import type { EventName } from '../../projections/proof/leaves.ts';
 import type { Fault } from './fault.ts';
@@ -62,27 +62,22 @@ export function createComparedTree(
 ): ComparedTree {
   const tree = createFrontier(size - known.length, subtrees);
   const kept = Map.groupBy(checkpoints, (checkpoint) => checkpoint.size);
-  const waiting = [...known];
-  /** Leaves of `waiting` that the tree has. */
-  let taken = 0;
+  const waiting = createLeafQueue(known);
   let { agreed, differsAt, agreedInLog, contradicts } = found;
 
   /** Of the last leaf of the tree. Null if an earlier run has added it. */
   let position: bigint | null = null;
 
-  const leaves = () => tree.size() + waiting.length - taken;
+  const leaves = () => tree.size() + waiting.length();
 
   /** Adds waiting leaves until the tree has this size. */
   function growTo(wanted: number): void {
     while (tree.size() < wanted) {
-      const leaf = waiting[taken++] as PlacedLeaf;
+      const leaf = waiting.take();
       tree.append(leaf.hash);
       position = leaf.position;
       compareKept(position);
     }
-    if (taken <= WAITING) return;
-    waiting.splice(0, taken);
-    taken = 0;
   }
 
   function compareKept(position: bigint): void {
@@ -96,7 +91,7 @@ export function createComparedTree(
 
   return {
     append(leaf) {
-      waiting.push(leaf);
+      waiting.add(leaf);
       growTo(leaves() - WAITING);
     },
     compareLogged({ size, root_hash }, { stream, revision, id }) {
@@ -119,8 +114,48 @@ export function createComparedTree(
     },
     agreedCheckpoint: () => checkpoints.findLast((one) => one.size === agreed?.size) ?? null,
     state: () => ({
-      ...{ subtrees: tree.subtrees(), waiting: waiting.slice(taken) },
+      ...{ subtrees: tree.subtrees(), waiting: waiting.all() },
       ...{ agreed, differsAt, agreedInLog, contradicts },
     }),
+  };
+}
+
+/**
+ * Creates a queue of at most `WAITING` leaves and one. It copies them into one buffer: V8 would
+ * move each to the old generation.
+ */
+function createLeafQueue(known: readonly PlacedLeaf[]) {
+  const room = WAITING + 1;
+  const hashes = new Uint8Array(room * HASH_BYTES);
+  const positions = new BigInt64Array(room);
+  let first = 0;
+  let length = 0;
+
+  function at(i: number): PlacedLeaf {
+    const place = (first + i) % room;
+    const from = place * HASH_BYTES;
+    return {
+      hash: Buffer.from(hashes.subarray(from, from + HASH_BYTES)),
+      position: positions[place] as bigint,
+    };
+  }
+
+  function add({ hash, position }: PlacedLeaf): void {
+    const place = (first + length++) % room;
+    hashes.set(hash, place * HASH_BYTES);
+    positions[place] = position;
+  }
+
+  for (const leaf of known) add(leaf);
+  return {
+    length: () => length,
+    add,
+    take() {
+      const leaf = at(0);
+      first = (first + 1) % room;
+      length--;
+      return leaf;
+    },
+    all: () => Array.from({ length }, (_, i) => at(i)),
   };
 }
