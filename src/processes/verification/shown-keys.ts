@@ -18,18 +18,19 @@ export async function faultsOfShownKeys(
   const reached = (await loadCheckpoint(sql, 'read.checkpoints', 'proof'))?.position ?? 0n;
   const shown = await listSigningKeys(sql, logId);
   const logged = await signingKeysOfLog(store, logId);
-  const known = logged
-    .slice(0, shown.length)
-    .map((key, i) => ({ ...key, until: untilOf(shown, i) }));
+  const differing = shown.filter((key, i) => {
+    const inLog = logged[i];
+    return !isDeepStrictEqual(key, inLog && { ...inLog, until: untilOf(shown, i) });
+  });
   const [next] = await store.read(SIGNING_KEYS, shown.length, 1);
-  const isComplete = next === undefined || next.position > reached;
-  if (isComplete && isDeepStrictEqual(shown, known)) return [];
-  const ids = (keys: { key_id: string }[]) => keys.map(({ key_id }) => key_id).join(', ') || 'none';
+  if (next !== undefined && next.position <= reached) differing.push(...logged.slice(shown.length));
+  if (differing.length === 0) return [];
+  const ids = differing.map(({ key_id }) => key_id).join(', ');
   return [
     nowhere(
       'api',
-      `the API shows other keys of the log (${ids(shown)}) than the log has (${ids(logged)}): use ` +
-        'no key of `GET /v1/log/keys`. `waybill projections verify proof` says which differ',
+      `the API does not show the keys of the log as the log has them (${ids}): use no key of ` +
+        '`GET /v1/log/keys`. `waybill projections verify proof` says which rows differ',
     ),
   ];
 }
