@@ -1,4 +1,6 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import type { NewEvent } from '../../src/domain/events/event.ts';
+import { eventHash } from '../../src/domain/events/event-hash.ts';
 import { newId } from '../../src/domain/ids.ts';
 
 export type Appender = Pick<EventStore, 'append'>;
@@ -16,11 +18,17 @@ export async function appendFor(callers: Appender[], seconds: number): Promise<A
   const until = started + seconds * 1_000;
   await Promise.all(
     callers.map(async (store) => {
+      let last: NewEvent | null = null;
       for (let n = 0, stream = ''; performance.now() < until; n++) {
         const revision = n % 10;
-        if (revision === 0) stream = `bench-${newId('txr')}`;
+        if (revision === 0) {
+          stream = `bench-${newId('txr')}`;
+          last = null;
+        }
+        const event = newEvent(last);
         const before = performance.now();
-        await store.append(stream, revision === 0 ? 'no_stream' : revision - 1, [newEvent()]);
+        await store.append(stream, revision === 0 ? 'no_stream' : revision - 1, [event]);
+        last = event;
         latencies.push(performance.now() - before);
       }
     }),
@@ -28,7 +36,8 @@ export async function appendFor(callers: Appender[], seconds: number): Promise<A
   return { perSecond: latencies.length / ((performance.now() - started) / 1_000), latencies };
 }
 
-export function newEvent() {
+/** Returns an event that continues a stream after its last one, or begins it. */
+export function newEvent(last: NewEvent | null = null): NewEvent {
   const occurred_at = new Date().toISOString();
   return {
     id: newId('evt'),
@@ -45,7 +54,7 @@ export function newEvent() {
       correlation_id: 'bench',
       causation_id: null,
       occurred_at,
-      prev_hash: 'd'.repeat(64),
+      prev_hash: last && eventHash(last),
     },
   };
 }

@@ -82,7 +82,7 @@ async function appendTransfer(appender: Appender): Promise<void> {
   const stream = `bench-${newId('txr')}`;
   let revision = -1;
   for (const count of APPENDS_OF_A_TRANSFER) {
-    const events = Array.from({ length: count }, newEvent);
+    const events = Array.from({ length: count }, () => newEvent());
     await appender.append(stream, revision < 0 ? 'no_stream' : revision, events);
     revision += count;
   }
