@@ -43,10 +43,16 @@ describeWithPostgres('the deliverer', () => {
   afterEach(async () => {
     for (const step of undo.splice(0).reverse()) await step();
     await installation.sql`truncate work.deliveries, work.pending_deliveries`;
+    now = Date.now();
   });
 
-  /** A clock that stands still until it is moved. */
+  /** A clock that stands still until a test moves it. */
   let now = Date.now();
+
+  /** Moves the clock behind what Postgres has written: its times have microseconds. */
+  function moveClock(): void {
+    now = Math.max(now, Date.now() + 1);
+  }
 
   /** Only tests of receivers that never answer have a short limit: a busy machine misses it. */
   function startDeliverer({ graceMs = 0, withinMs = 60_000 } = {}): { stop(): Promise<void> } {
@@ -93,14 +99,13 @@ describeWithPostgres('the deliverer', () => {
       },
     );
     await runOutbox(installation);
-    // Written by Postgres's clock, which is a little ahead of the clock that stands still.
-    now = Math.max(now, Date.now());
+    moveClock();
     return webhookId;
   }
 
   async function send(webhookId: string): Promise<string> {
     const id = await ping(installation.sql, { webhookId, accountId: 'acc_default' });
-    now = Math.max(now, Date.now());
+    moveClock();
     return id;
   }
 
@@ -241,7 +246,7 @@ describeWithPostgres('the deliverer', () => {
       });
     const transfers = await Promise.all(Array.from({ length: 40 }, happens));
     await runOutbox(installation);
-    now = Date.now();
+    moveClock();
     startDeliverer();
     await until('all have arrived', () => received.length === 120);
     const toldOf = (transferId: string) =>
@@ -253,7 +258,7 @@ describeWithPostgres('the deliverer', () => {
     const [created, , started, completed] = eventIds;
     behave(({ eventId }) => (eventId === created ? 500 : 200));
     await runOutbox(installation);
-    now = Date.now();
+    moveClock();
     await until('the others have arrived', () => toldOf(transferId).length === 3);
     behave(200);
     now += 2 * MINUTE;
@@ -342,7 +347,7 @@ describeWithPostgres('the deliverer', () => {
         returning id, webhook_id, event_id
       )
       insert into work.pending_deliveries (delivery_id, webhook_id, event_id) select * from dead`;
-    now = Math.max(now, Date.now());
+    moveClock();
     await until('no more of them start', async () => {
       const [row] = await sql<
         { claimed: number }[]
