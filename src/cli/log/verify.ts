@@ -146,7 +146,7 @@ async function verify(
   if (resume !== undefined) await unlink(resume).catch(() => undefined);
   if (verdict.faults === 0) terminal().exitCode = EXIT.done;
   if (json) return printJson(result(verdict, checkpoints, keys));
-  await print(summary(verdict, checkpoints));
+  await print(summary(verdict, checkpoints, keys));
   if (verdict.retained > 0)
     note(
       `${verdict.retained} more events left the log by retention: ` +
@@ -195,7 +195,7 @@ function inWords({ stream, revision, event_id, problem }: Fault): string {
 }
 
 function result(
-  { events, retained, streams, faults, agreed, comparedApi, keys }: Verdict,
+  { events, retained, streams, faults, agreed, signedInLog, comparedApi, keys }: Verdict,
   checkpoints: unknown[],
   given: unknown[],
 ) {
@@ -211,6 +211,7 @@ function result(
       signed_by_previous: isSigned,
       proved: follows,
     })),
+    signed_in_log: signedInLog,
     checkpoints: checkpoints.length,
     agrees_with: agreed && {
       source: agreed.source,
@@ -221,8 +222,9 @@ function result(
 }
 
 function summary(
-  { events, streams, faults, agreed }: Verdict,
+  { events, streams, faults, agreed, signedInLog }: Verdict,
   checkpoints: KeptCheckpoint[],
+  given: unknown[],
 ): string {
   const counted = `${events} events in ${streams} streams: `;
   if (faults > 0)
@@ -230,11 +232,17 @@ function summary(
       `${counted}${faults} ${faults === 1 ? 'fault' : 'faults'}\n` +
       'Keep the log and the tables as they are. Do not rebuild projections'
     );
-  if (agreed === null)
+  if (agreed === null) {
+    const own = signedInLog === null ? '' : `, and its checkpoints sign the first ${signedInLog}`;
+    const unproved =
+      signedInLog === null || given.length === 0
+        ? 'the log was rewritten'
+        : 'later ones were changed or removed';
     return (
-      `${counted}consistent in itself\n` +
-      'Only a checkpoint or an export that was kept elsewhere shows whether the log was rewritten'
+      `${counted}consistent in itself${own}\n` +
+      `Only a checkpoint or an export that was kept elsewhere shows whether ${unproved}`
     );
+  }
   const signed =
     checkpoints.length === 1 ? 'the checkpoint' : `all ${checkpoints.length} checkpoints`;
   return `${counted}consistent in itself, and the first ${agreed.size} events are those of ${signed}`;

@@ -47,6 +47,8 @@ export interface ComparedTree {
   faultsAtEnd(deps: { store: EventStore; sql: Sql }): AsyncIterable<Fault>;
   /** Returns the newest kept checkpoint with which the log agrees. Call it after `faultsAtEnd`. */
   agreedCheckpoint(): KeptCheckpoint | null;
+  /** Returns how many events the last checkpoint in the log signs that fits; null if none does. */
+  signedInLog(): number | null;
   state(): ComparedTreeState;
 }
 
@@ -113,6 +115,7 @@ export function createComparedTree(
         yield* signedDifferences(deps, [contradicts], agreedInLog, contradicts.size);
     },
     agreedCheckpoint: () => checkpoints.findLast((one) => one.size === agreed?.size) ?? null,
+    signedInLog: () => agreedInLog?.size ?? null,
     state: () => ({
       ...{ subtrees: tree.subtrees(), waiting: waiting.all() },
       ...{ agreed, differsAt, agreedInLog, contradicts },

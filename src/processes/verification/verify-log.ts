@@ -108,6 +108,8 @@ export interface Verdict {
   faults: number;
   /** The newest checkpoint with which the log agrees. */
   agreed: KeptCheckpoint | null;
+  /** How many events the last checkpoint in the log signs that fits. Null if none does. */
+  signedInLog: number | null;
   /** True if all transfers were compared with what the API shows. */
   comparedApi: boolean;
   /** The keys that the log names. */
@@ -255,7 +257,8 @@ async function createCheckedLog(
     events: () => events,
     verdict: () => ({
       ...{ events, retained, streams: streams.count(), keys: keys.state() },
-      ...{ agreed: tree.agreedCheckpoint(), comparedApi: api.isComplete() },
+      ...{ agreed: tree.agreedCheckpoint(), signedInLog: tree.signedInLog() },
+      comparedApi: api.isComplete(),
     }),
     state: () => ({
       ...{ position, events, retained, keys: keys.state() },

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { StoredEvent } from '../../../../src/domain/events/event.ts';
 import { CHECKPOINTS } from '../../../../src/domain/events/streams.ts';
+import type { CheckpointEvent } from '../../../../src/domain/proof/signed-checkpoint.ts';
 import { checkpointNow } from '../../../../src/processes/proof/checkpoint-now.ts';
 import type { Fault } from '../../../../src/processes/verification/fault.ts';
 import { readState, writeState } from '../../../../src/processes/verification/saved-state.ts';
@@ -40,6 +41,8 @@ describeWithPostgres('a log that its own checkpoints contradict', () => {
     });
     afterAll(() => tampered?.close());
 
+    let signedInLog: number | null;
+
     /** Returns what `audit verify` finds without a kept checkpoint, after a change. */
     async function verify(
       change: (log: Editor) => void,
@@ -54,7 +57,7 @@ describeWithPostgres('a log that its own checkpoints contradict', () => {
       onTestFinished(() => store.close());
       const { patient, logId } = tampered.installation;
       const faults: Fault[] = [];
-      await verifyLog(
+      const verdict = await verifyLog(
         { store, sql: patient, logId, comparesApi: false, comparesTree: true },
         {
           checkpoints: [],
@@ -65,6 +68,7 @@ describeWithPostgres('a log that its own checkpoints contradict', () => {
           ...options,
         },
       );
+      signedInLog = verdict.signedInLog;
       return faults;
     }
 
@@ -78,8 +82,10 @@ describeWithPostgres('a log that its own checkpoints contradict', () => {
     const lastCheckpoint = ({ log }: Editor) =>
       log.findLast(({ stream }) => stream === CHECKPOINTS) as Draft;
 
-    it('has no fault before', async () => {
+    it('has no fault before, and its last checkpoint signs what precedes it', async () => {
       expect(await verify(() => undefined)).toEqual([]);
+      const last = original.findLast(({ stream }) => stream === CHECKPOINTS);
+      expect(signedInLog).toBe((last as StoredEvent<CheckpointEvent>).data.size);
     });
 
     it('names each event that was rewritten, with all hashes', async () => {
@@ -107,6 +113,8 @@ describeWithPostgres('a log that its own checkpoints contradict', () => {
         editor.set(between, { metadata: { actor: 'key:key_other' } });
       });
       expect(faults[0]?.problem).toMatch(/that log-checkpoints revision 1 \(evt_/);
+      const first = original.find(({ stream }) => stream === CHECKPOINTS);
+      expect(signedInLog).toBe((first as StoredEvent<CheckpointEvent>).data.size);
       expect(named(faults)).toHaveLength(1);
     });
 
