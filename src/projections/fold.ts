@@ -21,17 +21,19 @@ export interface Folded<State> {
 export class FoldError extends Error {
   override readonly name = 'FoldError';
 
-  constructor(event: StoredEvent, reason: string) {
+  constructor(event: StoredEvent, reason: string, options?: ErrorOptions) {
     super(
       `Cannot fold event ${event.id} (${event.type}, ${event.stream}, ` +
         `revision ${event.revision}, position ${event.position}): ${reason}`,
+      options,
     );
   }
 }
 
 /**
  * Folds a batch onto the known states of its streams. Skips events that were folded before. Returns
- * the changed streams. Throws FoldError if a revision is missing or an event changes nothing.
+ * the changed streams. Throws FoldError if a revision is missing, or if an event changes nothing or
+ * has data of another type.
  */
 export function foldBatch<State extends { status: string }>(
   events: StoredEvent[],
@@ -45,7 +47,7 @@ export function foldBatch<State extends { status: string }>(
     if (event.revision <= before.revision) continue;
     if (event.revision !== before.revision + 1)
       throw new FoldError(event, `the last folded revision is ${before.revision}`);
-    const state = decider.evolve(before.state, event);
+    const state = evolved(decider, before.state, event);
     if (state === before.state)
       throw new FoldError(
         event,
@@ -54,6 +56,15 @@ export function foldBatch<State extends { status: string }>(
     changed.set(event.stream, { state, revision: event.revision, position: event.position });
   }
   return changed;
+}
+
+/** Throws FoldError for data that Waybill does not write: a decider expects that of its events. */
+function evolved<State>(decider: Fold<State>, state: State, event: StoredEvent): State {
+  try {
+    return decider.evolve(state, event);
+  } catch (cause) {
+    throw new FoldError(event, 'its data is not that of its type', { cause });
+  }
 }
 
 /**

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { EventBatch } from '../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../src/adapters/event-store/postgres/log.ts';
+import { batchDecider } from '../../src/domain/batches/batch.ts';
 import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
 import type { EndpointState } from '../../src/domain/endpoints/endpoint.ts';
 import type { Decider } from '../../src/domain/events/decider.ts';
@@ -23,7 +24,7 @@ import { createRemovedLeaves } from '../../src/projections/retention/removed-lea
 import { prepareBatch } from '../../src/projections/save-batch.ts';
 import { transfersProjection } from '../../src/projections/transfers/projection.ts';
 import { catalogLogs, createLog, transferLogs } from '../support/domain/histories.ts';
-import { TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
+import { batchCreated, TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -43,6 +44,19 @@ describe('foldBatch', () => {
     expect(() => foldBatch([first, third], none, transferDecider)).toThrow(
       `Cannot fold event ${third.id} (transfer.in_progress, transfer-a, revision 2, position ` +
         '3): the last folded revision is 0',
+    );
+  });
+
+  it('stops at data that Waybill does not write, and names the event', () => {
+    const log = createLog();
+    for (const event of [
+      { type: 'batch.created', data: batchCreated() },
+      { type: 'batch.listed', data: {} },
+    ])
+      log.append('batch-a', event);
+    expect(() => foldBatch(log.events, none, batchDecider)).toThrow(
+      `Cannot fold event ${log.events[1]?.id} (batch.listed, batch-a, revision 1, position 2): its ` +
+        'data is not that of its type',
     );
   });
 
