@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 interface SearchFieldProps {
   label: string;
@@ -14,7 +14,12 @@ interface SearchFieldProps {
  */
 export function SearchField({ label, value, placeholder, onSearch }: SearchFieldProps) {
   const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
+  const shown = useRef(value);
+  useEffect(() => {
+    // The first run may come after the first letter.
+    if (shown.current !== value) setTyped(value);
+    shown.current = value;
+  }, [value]);
   return (
     <label class="wide">
       <span>{label}</span>
