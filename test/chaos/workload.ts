@@ -37,7 +37,7 @@ export interface Workload {
   flowIds: string[];
   /** Sends nothing new; returns when every client has its last answer. */
   stop(): Promise<void>;
-  /** Resumes what is paused. Call it after all faults are lifted. */
+  /** Starts the paused loads again. The caller lifts all faults before. */
   finish(): Promise<void>;
 }
 

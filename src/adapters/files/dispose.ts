@@ -14,6 +14,7 @@ import {
   type DisposeOptions,
   FileError,
   type FileIdentity,
+  type FileStep,
   type RestoreOptions,
 } from './port.ts';
 
@@ -35,10 +36,10 @@ export interface DisposeProgress {
 }
 
 /** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
-interface Connections<Connection> {
+export interface Connections<Connection> {
   use<Result>(
     signal: AbortSignal,
-    step: 'commit',
+    step: FileStep,
     work: (connection: Connection) => Promise<Result>,
   ): Promise<Result>;
 }

@@ -1,15 +1,7 @@
+import type { Connections } from './dispose.ts';
 import type { Names } from './names.ts';
 import { partPath } from './part-name.ts';
 import type { FileError, FileStep, PartOptions } from './port.ts';
-
-/** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
-interface Connections<Connection> {
-  use<Result>(
-    signal: AbortSignal,
-    step: FileStep,
-    work: (connection: Connection) => Promise<Result>,
-  ): Promise<Result>;
-}
 
 /** Does what `hasPart` of the port says. Throws FileError. */
 export async function hasPartOn<Connection>(

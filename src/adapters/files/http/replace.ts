@@ -14,7 +14,10 @@
  */
 import { type CommitProof, FileError } from '../port.ts';
 
-/** The version that a request may replace. Null: none. Undefined: any, where nothing can be told. */
+/**
+ * The version that a request may replace. Null allows none. Undefined allows any, because the server
+ * does not tell versions.
+ */
 export type Replaceable = string | null | undefined;
 
 /** Whether the last name that an endpoint wrote was taken. The next one often is, too. */
