@@ -37,7 +37,7 @@ export interface Workload {
   flowIds: string[];
   /** Sends nothing new; returns when every client has its last answer. */
   stop(): Promise<void>;
-  /** Starts the paused loads again. The caller lifts all faults before. */
+  /** Resumes paused endpoints and flows. The caller lifts all faults before. */
   finish(): Promise<void>;
 }
 
