@@ -51,11 +51,11 @@ export function openSingleBlob(
   }
 
   const isUnmet = (error: unknown) =>
-    overwrite && /^(BlobAlreadyExists|ConditionNotMet)$/.test(serverAnswer(error) ?? '');
+    /^(BlobAlreadyExists|ConditionNotMet)$/.test(serverAnswer(error) ?? '');
   return singleRequest(
     name,
     { size, chunkSize: CHUNK_SIZE },
-    beginReplace(name, overwrite ? store.lastName : { taken: false }, { put, isUnmet, look }),
+    beginReplace(name, { overwrite, last: store.lastName }, { put, isUnmet, look }),
   );
 }
 

@@ -44,9 +44,10 @@ export interface Replace {
   put(content: Buffer, md5: Buffer): Promise<CommitProof | null>;
 }
 
+/** Without `overwrite`, nothing is replaced: the first `put` decides. */
 export function beginReplace(
   name: string,
-  last: LastName,
+  { overwrite, last }: { overwrite: boolean; last: LastName },
   { put, isUnmet, look }: ReplaceRequests,
 ): Replace {
   let version: Replaceable = null;
@@ -63,12 +64,12 @@ export function beginReplace(
   }
 
   return {
-    looked: last.taken ? lookAhead() : Promise.resolve(),
+    looked: overwrite && last.taken ? lookAhead() : Promise.resolve(),
     async put(content, md5) {
       try {
         return await put(content, md5, version);
       } catch (error) {
-        if (version === undefined || !(await isUnmet(error, version))) throw error;
+        if (!overwrite || version === undefined || !(await isUnmet(error, version))) throw error;
         if (++looks > MOST_LOOKS)
           throw new FileError('connection_failed', 'commit', `${name}: others keep replacing it`);
         version = await lookNow();

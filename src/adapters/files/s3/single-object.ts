@@ -97,7 +97,6 @@ export function openSingleObject(
   }
 
   async function isUnmet(error: unknown, replaced: string | null): Promise<boolean> {
-    if (!overwrite) return false;
     const answer = serverAnswer(error);
     if (answer === 'PreconditionFailed') return true;
     if (replaced === null) return false;
@@ -116,7 +115,7 @@ export function openSingleObject(
   return singleRequest(
     key,
     { size, chunkSize: CHUNK_SIZE },
-    beginReplace(key, overwrite ? store.lastName : { taken: false }, { put, isUnmet, look }),
+    beginReplace(key, { overwrite, last: store.lastName }, { put, isUnmet, look }),
   );
 }
 
