@@ -153,6 +153,11 @@ export interface OpenDestination {
   /** The headers that the file gets, if the protocol has them. */
   headers?: ContentHeaders | undefined;
   /**
+   * Whether an object names its transfer, so that `dispose` knows it. Another name of the bucket may
+   * be that of the source. Azure needs no such mark: each write of a blob changes its ETag.
+   */
+  marked?: boolean | undefined;
+  /**
    * Counts the bytes of the file from where it was opened on, as the server acknowledges them, or
    * as the socket has sent them if the protocol acknowledges only a whole request. For people to
    * watch: the resume point alone says what is safe. Absent for small files.

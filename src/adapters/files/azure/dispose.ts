@@ -21,6 +21,8 @@ export function dispose(store: Store, name: string, options: DisposeOptions): Pr
   const requests: DisposeRequests<BlobGetPropertiesResponse> = {
     find: (blob) => find(store, blob, signal),
     identityOf: (found) => describe(name, found).identity,
+    // It has another ETag than its source.
+    isCopy: () => false,
     sizeOf: (blob) => (isCopied(blob) ? blob.contentLength : undefined),
     copyTo: (target, source) => copyTo(store, name, target, source, options),
     remove: (progress) => remove(store, name, options, progress),

@@ -13,6 +13,8 @@ export interface DisposeRequests<Found> {
   /** Returns null if no object has the key. */
   find(key: string): Promise<Found | null>;
   identityOf(found: Found): FileIdentity;
+  /** Returns whether an object is the copy that the transfer made, which may look like its source. */
+  isCopy(found: Found): boolean;
   /** Returns the bytes of an object; undefined for one that is not complete. */
   sizeOf(found: Found): number | undefined;
   /** Copies the source, unless another object has the key. An interrupted call may have copied it. */
@@ -55,6 +57,12 @@ async function deleteOrMove<Found>(
     }
     return { outcome: 'gone', movedAs };
   }
+  if (requests.isCopy(source))
+    throw new FileError(
+      'destination_is_source',
+      'commit',
+      `${key} is the copy itself, under another name of the bucket`,
+    );
   const found = requests.identityOf(source);
   if (!isSame(found, identity)) return { outcome: 'changed', found };
   if (moveTo === null) return (await requests.remove(progress, source)) ?? { outcome: 'deleted' };

@@ -12,7 +12,7 @@ import {
   resumeUpload,
   type UploadOptions,
 } from './multipart-upload.ts';
-import { refuseExisting } from './new-object.ts';
+import { attributesOf, refuseExisting } from './new-object.ts';
 import { createPartStream } from './part-stream.ts';
 import { openSingleObject } from './single-object.ts';
 import type { Store } from './store.ts';
@@ -49,9 +49,10 @@ async function openMultipart(
   uploads: Uploads,
   limits: PartLimits,
   key: string,
-  { transferId, size, overwrite, resume, modifiedAt, headers, acknowledged, pace }: OpenDestination,
+  options: OpenDestination,
   signal: AbortSignal,
 ): Promise<UploadedFile> {
+  const { transferId, size, overwrite, resume, acknowledged, pace } = options;
   const { chunkSize } = limits;
   const partSize = partSizeOf(size, limits);
   if (partSize === null)
@@ -64,8 +65,7 @@ async function openMultipart(
     key,
     size,
     partSize,
-    modifiedAt,
-    headers,
+    attributes: attributesOf(store.settings, options),
     acknowledged,
     pace,
     signal,

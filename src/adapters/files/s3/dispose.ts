@@ -11,6 +11,7 @@ import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from
 import { fileError, isMissing, isUnknownHeader, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
+import { TRANSFER_KEY } from './metadata.ts';
 import { storageOf } from './new-object.ts';
 import { describe } from './source.ts';
 import type { Store } from './store.ts';
@@ -23,8 +24,6 @@ const MAX_COPY_BYTES = 5 * 2 ** 30;
  */
 const CEPH_DELETE_IF = 'x-amz-delete-if-unmodified-since';
 const CEPH_COPY_IF = 'x-amz-copy-if-match';
-/** The metadata key that names the transfer whose move made a copy. */
-const MOVED_BY = 'waybill-transfer';
 
 /**
  * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the
@@ -33,10 +32,11 @@ const MOVED_BY = 'waybill-transfer';
  * look before.
  */
 export function dispose(store: Store, key: string, options: DisposeOptions): Promise<Disposed> {
-  const { signal } = options;
+  const { signal, transferId } = options;
   const requests: DisposeRequests<ObjectAnswer> = {
     find: (name) => find(store, name, signal),
     identityOf: (found) => describe(found).identity,
+    isCopy: ({ Metadata }) => Metadata?.[TRANSFER_KEY] === transferId,
     sizeOf: ({ ContentLength }) => ContentLength,
     copyTo: (target, source) => copyTo(store, key, target, source, options),
     remove: (progress, source) => remove(store, key, source, options, progress),
@@ -118,11 +118,9 @@ async function copyTo(
 ): Promise<'copied' | 'taken'> {
   const { s3, settings } = store;
   const isMarked = !keepsETag(head, settings);
-  const compare = async (there: ObjectAnswer) => {
+  const compare = (there: ObjectAnswer) => {
     if (isSame(describe(there).identity, identity)) return 'copied';
-    if (!isMarked) return 'taken';
-    const { Metadata } = await headWhole(store, target, signal);
-    return Metadata?.[MOVED_BY] === transferId ? 'copied' : 'taken';
+    return isMarked && there.Metadata?.[TRANSFER_KEY] === transferId ? 'copied' : 'taken';
   };
   const there = await find(store, target, signal);
   if (there !== null) return compare(there);
@@ -183,6 +181,6 @@ function marked(source: HeadObjectCommandOutput, transferId: string) {
   return {
     MetadataDirective: 'REPLACE' as const,
     ...{ CacheControl, ContentDisposition, ContentEncoding, ContentLanguage, ContentType, Expires },
-    Metadata: { ...Metadata, [MOVED_BY]: transferId },
+    Metadata: { ...Metadata, [TRANSFER_KEY]: transferId },
   };
 }

@@ -13,8 +13,8 @@ import {
 } from '@aws-sdk/client-s3';
 import { PLAIN_VALUE } from '../http/content-headers.ts';
 import type { SdkRequest, SdkResponse } from '../http/http.ts';
-import { MTIME_KEY } from '../modification-time.ts';
 import { CRC32_HEADER } from './checksums.ts';
+import { metadataIn } from './metadata.ts';
 import { createSigner, type Signer } from './signature.ts';
 
 export type ObjectCommand =
@@ -23,7 +23,7 @@ export type ObjectCommand =
   | PutObjectCommand
   | UploadPartCommand;
 
-/** What an answer says of an object or part. Of its metadata, only the modification time. */
+/** What an answer says of an object or part. Of its metadata, only what Waybill knows. */
 export type ObjectAnswer = Pick<
   GetObjectCommandOutput,
   | 'Body'
@@ -145,7 +145,6 @@ function encoded(text: string): string {
 export function answerOf({ response: { headers, body } }: SdkResponse): ObjectAnswer {
   const length = headers['content-length'];
   const written = headers['last-modified'];
-  const mtime = headers[`x-amz-meta-${MTIME_KEY}`];
   return {
     Body: body as unknown as ObjectAnswer['Body'],
     CacheControl: headers['cache-control'],
@@ -158,7 +157,7 @@ export function answerOf({ response: { headers, body } }: SdkResponse): ObjectAn
     ContentType: headers['content-type'],
     ETag: headers.etag,
     LastModified: written === undefined ? undefined : new Date(written),
-    Metadata: mtime === undefined ? {} : { [MTIME_KEY]: mtime },
+    Metadata: metadataIn(headers),
     ServerSideEncryption: headers['x-amz-server-side-encryption'] as 'AES256',
     StorageClass: headers['x-amz-storage-class'] as 'STANDARD',
   };

@@ -14,7 +14,7 @@ import { completeUpload, type Part } from './complete-upload.ts';
 import { isRefused, isUnknownHeader, isUploadGone, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
-import { attributesOf } from './new-object.ts';
+import type { Attributes } from './new-object.ts';
 import type { Store } from './store.ts';
 import { abortUpload, type UploadState } from './uploads.ts';
 
@@ -49,10 +49,10 @@ interface Known {
   parts: Map<number, Part>;
 }
 
-export interface UploadOptions
-  extends Pick<OpenDestination, 'modifiedAt' | 'headers' | 'acknowledged' | 'pace'> {
+export interface UploadOptions extends Pick<OpenDestination, 'acknowledged' | 'pace'> {
   key: string;
   size: number;
+  attributes: Attributes;
   partSize: number;
   signal: AbortSignal;
 }
@@ -67,7 +67,7 @@ export async function beginUpload(
   options: UploadOptions,
 ): Promise<{ upload: MultipartUpload; isOnly: boolean }> {
   const { s3, settings } = store;
-  const { key, signal } = options;
+  const { key, attributes, signal } = options;
   // The server may carry out a request that was given up, after the clean-up has looked. So an
   // abort does not end the request, but the upload that it starts.
   const start = (wanted: Partial<typeof CRC32_WANTED>) =>
@@ -76,7 +76,7 @@ export async function beginUpload(
         Bucket: settings.bucket,
         Key: key,
         ...wanted,
-        ...attributesOf(settings, options),
+        ...attributes,
       }),
     );
   const starting = start(CRC32_WANTED).catch((error) => {

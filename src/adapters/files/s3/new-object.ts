@@ -1,9 +1,12 @@
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
-import { MTIME_KEY, type UnixTime } from '../modification-time.ts';
 import { type ContentHeaders, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { isMissing, isRefused } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
+import { metadataOf } from './metadata.ts';
 import type { Store } from './store.ts';
+
+/** What a new object has beside its content, as the SDK names it. */
+export type Attributes = ReturnType<typeof attributesOf>;
 
 /**
  * Throws `destination_exists` if an object has the key. Some servers lack `If-None-Match` on a
@@ -52,11 +55,9 @@ export function storageOf({ storage_class, sse, sse_kms_key_id }: S3Settings) {
 }
 
 /** Returns what a new object has beside its content. */
-export function attributesOf(
-  settings: S3Settings,
-  { modifiedAt, headers }: Pick<OpenDestination, 'modifiedAt' | 'headers'>,
-) {
-  return { ...storageOf(settings), ...metadataOf(modifiedAt), ...headersOf(headers) };
+export function attributesOf(settings: S3Settings, options: OpenDestination) {
+  const Metadata = metadataOf(options);
+  return { ...storageOf(settings), Metadata, ...headersOf(options.headers) };
 }
 
 /** Returns the headers of a new object, as the SDK names them. */
@@ -68,11 +69,6 @@ function headersOf(headers: ContentHeaders = {}) {
     ContentLanguage: headers.contentLanguage,
     ContentType: headers.contentType,
   };
-}
-
-/** Returns the metadata that has the modification time, in rclone's form. */
-function metadataOf(time: UnixTime | undefined): { Metadata?: Record<string, string> } {
-  return time === undefined ? {} : { Metadata: { [MTIME_KEY]: time } };
 }
 
 /**

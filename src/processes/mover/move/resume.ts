@@ -103,6 +103,7 @@ export async function openDestination(
       modifiedAt: timeToPreserve(move, source) ?? undefined,
       chunkSize: progress.smallerChunks ?? progress.state?.chunkSize,
       headers: source.headers,
+      marked: move.removesSource && !move.source.endpoint.hasPart,
       acknowledged,
       signal,
     }),

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
@@ -10,7 +11,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import { newId } from '../../../../src/domain/ids.ts';
 import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
-import { upload } from '../contract.ts';
+import { moveWith } from '../../../support/service/move.ts';
+import { download, upload } from '../contract.ts';
 import { endpointOn, type Given } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
@@ -130,4 +132,47 @@ test('a move keeps the object in parts that another transfer moved', async () =>
   const name = expect.stringMatching(/^a\.txr_\w{26}\.csv$/);
   expect(await move()).toEqual({ outcome: 'moved', name });
   expect(await moved()).toEqual(['a.csv', name]);
+});
+
+test.each([
+  ['one request', 1_000],
+  ['parts', (8 << 20) + 1],
+])(
+  'a copy under another name of its bucket, by %s, is not deleted as its source',
+  async (how, size) => {
+    const key = `two names/${how}`;
+    const content = randomBytes(size);
+    // As two endpoints, whose buckets are one.
+    const [from, to] = [endpointOn(server), endpointOn(server)];
+    open.push(from, to);
+    await upload(from, key, content);
+    const transferId = newId('txr');
+    const source = { endpoint: from, path: key };
+    async function moveTo(path: string) {
+      const destination = { endpoint: to, path };
+      const moved = await moveWith({ transferId, source, destination, removesSource: true });
+      const identity = { size, version: moved.sourceVersion };
+      return from.dispose(key, { transferId, identity, moveTo: null, signal: never });
+    }
+    await expect(moveTo(key)).rejects.toMatchObject({ code: 'destination_is_source' });
+    expect((await download(to, key)).equals(content)).toBe(true);
+  },
+);
+
+test('a copy that another transfer made is a source like any other', async () => {
+  const over = endpointOn(server);
+  open.push(over);
+  await upload(over, 'chain/a', Buffer.from(BODY));
+  const copy = async (from: string, to: string) => {
+    const transferId = newId('txr');
+    const ends = {
+      source: { endpoint: over, path: from },
+      destination: { endpoint: over, path: to },
+    };
+    const moved = await moveWith({ transferId, ...ends, removesSource: true });
+    const identity = { size: BODY.length, version: moved.sourceVersion };
+    return over.dispose(from, { transferId, identity, moveTo: null, signal: never });
+  };
+  expect(await copy('chain/a', 'chain/b')).toEqual({ outcome: 'deleted' });
+  expect(await copy('chain/b', 'chain/c')).toEqual({ outcome: 'deleted' });
 });
