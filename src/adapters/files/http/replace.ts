@@ -27,6 +27,12 @@ export interface LastName {
 
 /** More writers than that do not meet by accident. */
 const MOST_LOOKS = 30;
+/**
+ * So often a server may refuse a name that has no object. A consumer may take an object between a
+ * request and its look. Ceph refuses the name of a delete marker in a bucket that has suspended
+ * versioning, however often it is asked.
+ */
+const MOST_EMPTY_LOOKS = 1;
 
 export interface ReplaceRequests {
   /** Stores the object if its name has this version. */
@@ -52,6 +58,7 @@ export function beginReplace(
 ): Replace {
   let version: Replaceable = null;
   let looks = 0;
+  let emptyLooks = 0;
 
   async function lookNow(): Promise<Replaceable> {
     const found = await look(version ?? null);
@@ -72,7 +79,10 @@ export function beginReplace(
         if (!overwrite || version === undefined || !(await isUnmet(error, version))) throw error;
         if (++looks > MOST_LOOKS)
           throw new FileError('connection_failed', 'commit', `${name}: others keep replacing it`);
+        const refused = version;
         version = await lookNow();
+        if (refused === null && version === null && ++emptyLooks > MOST_EMPTY_LOOKS)
+          version = undefined;
         return null;
       }
     },

@@ -7,6 +7,7 @@ import {
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
+  PutBucketVersioningCommand,
   PutObjectCommand,
   PutObjectLockConfigurationCommand,
   S3Client,
@@ -23,7 +24,7 @@ import {
   openTestInstallation,
   type TestInstallation,
 } from '../../../support/service/installation.ts';
-import { abandon, options, upload, whole, writeFrom } from '../contract.ts';
+import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
 import { endpointOn } from './endpoint-on.ts';
 
 const whyNot = await whyNoRadosgw();
@@ -229,6 +230,33 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
       await over.close();
       await proxy.close();
     }
+  });
+
+  describe.each(['Enabled', 'Suspended'] as const)('in a bucket with versions: %s', (Status) => {
+    let versioned: FileEndpoint;
+    let Bucket: string;
+    beforeAll(async () => {
+      Bucket = `versions-${randomUUID()}`;
+      await server.createBucket(Bucket);
+      await client.send(
+        new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status: 'Enabled' } }),
+      );
+      // An older version that a delete must not bring back.
+      await client.send(new PutObjectCommand({ Bucket, Key: 'file', Body: 'first' }));
+      await client.send(
+        new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status } }),
+      );
+      versioned = endpointOn({ ...server, bucket: Bucket });
+    });
+    afterAll(() => versioned?.close());
+
+    test('a small file is stored again after a consumer has deleted it', async () => {
+      for (const written of ['second', 'third', 'fourth']) {
+        await upload(versioned, 'file', Buffer.from(written));
+        expect(String(await download(versioned, 'file'))).toBe(written);
+        await client.send(new DeleteObjectCommand({ Bucket, Key: 'file' }));
+      }
+    });
   });
 
   describeWithPostgres('a sink of checkpoints', () => {
