@@ -1,6 +1,7 @@
 import {
   CopyObjectCommand,
   DeleteObjectCommand,
+  type DeleteObjectCommandOutput,
   HeadObjectCommand,
   type HeadObjectCommandOutput,
 } from '@aws-sdk/client-s3';
@@ -24,6 +25,11 @@ const MAX_COPY_BYTES = 5 * 2 ** 30;
  */
 const CEPH_DELETE_IF = 'x-amz-delete-if-unmodified-since';
 const CEPH_COPY_IF = 'x-amz-copy-if-match';
+/**
+ * The version of each object in a bucket with suspended versioning. There, Ceph acknowledges a
+ * delete with its condition and keeps the object, unless the time is later than that of the object.
+ */
+const SUSPENDED = 'null';
 
 /**
  * Deletes or moves an object, if it is still the one that was copied. A move is a copy on the
@@ -65,14 +71,24 @@ async function remove(
 ): Promise<Extract<Disposed, { outcome: 'changed' }> | null> {
   const etag = conditionOf(identity);
   const ifCopied: Record<string, string> = etag === null ? {} : { 'if-match': etag };
-  const forCeph = LastModified && { [CEPH_DELETE_IF]: LastModified.toISOString() };
-  progress.begun = true;
-  try {
-    await sendKnown([{ ...ifCopied, ...forCeph }, ifCopied, {}], (known) => {
+
+  function removeIf(notAfter: Date | undefined): Promise<DeleteObjectCommandOutput> {
+    const forCeph = notAfter && { [CEPH_DELETE_IF]: notAfter.toISOString() };
+    return sendKnown([{ ...ifCopied, ...forCeph }, ifCopied, {}], (known) => {
       const command = new DeleteObjectCommand({ Bucket: store.settings.bucket, Key: key });
       setHeaders(command, known);
       return store.s3.send(command, { abortSignal: signal });
     });
+  }
+
+  progress.begun = true;
+  try {
+    const { VersionId } = await removeIf(LastModified);
+    if (LastModified && VersionId === SUSPENDED)
+      await removeIf(new Date(LastModified.getTime() + 1_000)).catch((error) => {
+        // Other servers have deleted the object the first time.
+        if (serverAnswer(error) === null) throw error;
+      });
     return null;
   } catch (error) {
     if (!isMissing(error) && serverAnswer(error) !== 'PreconditionFailed') throw error;
@@ -86,16 +102,16 @@ async function remove(
  * Sends a request with as many of the headers as the server knows. `headers` begins with all of
  * them, and each next one has fewer.
  */
-async function sendKnown(
+async function sendKnown<Answer>(
   headers: Record<string, string>[],
-  send: (known: Record<string, string>) => Promise<unknown>,
-): Promise<void> {
+  send: (known: Record<string, string>) => Promise<Answer>,
+): Promise<Answer> {
   const [known = {}, ...fewer] = headers;
   try {
-    await send(known);
+    return await send(known);
   } catch (error) {
     if (fewer.length === 0 || !isUnknownHeader(error)) throw error;
-    await sendKnown(fewer, send);
+    return sendKnown(fewer, send);
   }
 }
 

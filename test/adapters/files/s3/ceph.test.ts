@@ -257,6 +257,19 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
         await client.send(new DeleteObjectCommand({ Bucket, Key: 'file' }));
       }
     });
+
+    test('a source that was copied is deleted', async () => {
+      await upload(versioned, 'file', Buffer.from('a source'));
+      await upload(versioned, 'alone', Buffer.from('a source without an older version'));
+      for (const name of ['file', 'alone']) {
+        const { identity, close } = await versioned.openSource(name, never);
+        await close();
+        const options = { transferId: newId('txr'), identity, moveTo: null, signal: never };
+        expect(await versioned.dispose(name, options)).toEqual({ outcome: 'deleted' });
+        expect(await versioned.dispose(name, options)).toMatchObject({ outcome: 'gone' });
+      }
+      expect(await versioned.list('', never)).toEqual([]);
+    });
   });
 
   describeWithPostgres('a sink of checkpoints', () => {
