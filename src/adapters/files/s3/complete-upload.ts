@@ -2,7 +2,7 @@ import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { assertCommitted, isReplaced } from '../http/destination-file.ts';
 import { type CommitProof, FileError } from '../port.ts';
 import type { Checksum, Described } from './checksums.ts';
-import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
+import { isUploadGone, pageInPlace, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
@@ -95,7 +95,7 @@ export async function completeUpload(store: Store, upload: WholeUpload): Promise
   return { ...proof, version: object.ETag };
 }
 
-function join(
+async function join(
   { s3, settings }: Store,
   { id, key, parts, checksum, signal }: WholeUpload,
   condition: { IfNoneMatch?: '*' },
@@ -110,5 +110,8 @@ function join(
     MultipartUpload: { Parts: listed },
     ...condition,
   });
-  return s3.send(command, { abortSignal: signal });
+  const answer = await s3.send(command, { abortSignal: signal });
+  // Ceph names the object, and no ETag.
+  if (!answer.ETag && !answer.Key && !answer.Location) throw pageInPlace(key, 'commit');
+  return answer;
 }

@@ -9,7 +9,7 @@ import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { type DisposeProgress, isSame, unclear } from '../dispose.ts';
 import { type DisposeRequests, disposeByCopy } from '../http/dispose-by-copy.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
-import { fileError, isMissing, isUnknownHeader, serverAnswer } from './errors.ts';
+import { fileError, isMissing, isUnknownHeader, pageInPlace, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
 import { TRANSFER_KEY } from './metadata.ts';
@@ -157,7 +157,7 @@ async function copyTo(
   const isNew = { 'if-none-match': '*' };
   try {
     // A server that lacks the condition for the name has been asked for it just before.
-    await sendKnown(
+    const { CopyObjectResult } = await sendKnown(
       [{ ...isNew, ...(condition && { [CEPH_COPY_IF]: condition }) }, isNew, {}],
       (known) => {
         const command = new CopyObjectCommand(copy);
@@ -165,6 +165,7 @@ async function copyTo(
         return s3.send(command, { abortSignal: signal });
       },
     );
+    if (!CopyObjectResult?.ETag) throw pageInPlace(target, 'commit');
     return 'copied';
   } catch (error) {
     if (serverAnswer(error) !== 'PreconditionFailed') throw error;

@@ -11,7 +11,7 @@ import { sentBytes } from '../http/sent-bytes.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, CRC32_WANTED, checksumOf, type Declared } from './checksums.ts';
 import { completeUpload, type Part } from './complete-upload.ts';
-import { isRefused, isUnknownHeader, isUploadGone, wasRepeated } from './errors.ts';
+import { isRefused, isUnknownHeader, isUploadGone, pageInPlace, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
 import type { Attributes } from './new-object.ts';
@@ -79,10 +79,16 @@ export async function beginUpload(
         ...attributes,
       }),
     );
-  const starting = start(CRC32_WANTED).catch((error) => {
-    if (!isUnknownHeader(error)) throw error;
-    return start({});
-  });
+  const starting = start(CRC32_WANTED)
+    .catch((error) => {
+      if (!isUnknownHeader(error)) throw error;
+      return start({});
+    })
+    .then((answer) => {
+      // Parts without the id of an upload would each become an object under the key.
+      if (!answer.UploadId) throw pageInPlace(key, 'open');
+      return answer;
+    });
   const answer = await abortable(starting, signal, 'open').catch((error) => {
     if (signal.aborted)
       void starting
@@ -200,9 +206,10 @@ function multipartUpload(
       const sending: SendOptions = { abortSignal: signal, sent };
       const put = () => (headers ? s3.send(command, sending) : store.send(command, sending));
       const answer = await (sent ? sent.whenPaced(put) : put());
+      if (!answer.ETag) throw pageInPlace(key, 'transfer');
       const digest = digestWhenSent();
       compare(number, answer, digest, declared !== undefined);
-      parts.set(number, { etag: answer.ETag as string, digest });
+      parts.set(number, { etag: answer.ETag, digest });
     },
     resumePoint(bytes) {
       const kept = first(bytes >= size ? count : Math.floor(bytes / partSize));

@@ -5,7 +5,14 @@ import { beginReplace, type Replaceable } from '../http/replace.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { CommitProof, OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
-import { isMissing, isRefused, isUnknownHeader, serverAnswer, wasRepeated } from './errors.ts';
+import {
+  isMissing,
+  isRefused,
+  isUnknownHeader,
+  pageInPlace,
+  serverAnswer,
+  wasRepeated,
+} from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';
@@ -71,6 +78,7 @@ export function openSingleObject(
     const proof = { size, destinationChecksum: 'md5', atomicReplace: true, version } as const;
     if (version === etagOf(md5)) return proof;
     const found = await foundObject(store.head(key, signal));
+    if (found === null && !version) throw pageInPlace(key, 'commit');
     if (found !== null) {
       const { ContentLength = 0, ETag } = found;
       assertCommitted(key, { size, version }, { size: ContentLength, version: ETag });

@@ -502,6 +502,47 @@ test('moves files of any size on a server that rejects the headers of checksums'
   expect(other.uploads('bucket')).toEqual([]);
 });
 
+describe('a page of a proxy with status 200', () => {
+  test.each([
+    ['PutObject', 1000, true],
+    ['PutObject', 1000, false],
+    ['CreateMultipartUpload', BIG, true],
+    ['UploadPart', BIG, true],
+    ['CompleteMultipartUpload', BIG, true],
+    ['CompleteMultipartUpload', BIG, false],
+  ] as const)(
+    'in place of the answer to a %s fails the upload of %i bytes with overwrite %s',
+    async (operation, size, overwrite) => {
+      const key = `page-${operation}-${overwrite}`;
+      const content = randomBytes(size);
+      server.fault({ operation, kind: 'page' });
+      await expect(upload(endpoint(), key, content, { overwrite })).rejects.toMatchObject({
+        code: 'connection_failed',
+        message: expect.stringContaining('a proxy'),
+      });
+      expect(server.object('bucket', key)).toBeUndefined();
+      await upload(endpoint(), key, content, { overwrite });
+      expect(content.equals(await get(key))).toBe(true);
+      expect(server.uploads('bucket')).toEqual([]);
+    },
+  );
+
+  test('in place of the answer to a copy keeps the source', async () => {
+    const over = endpoint();
+    await upload(over, 'page/source', Buffer.from('content'));
+    const { identity, close } = await over.openSource('page/source', never);
+    await close();
+    const moving = { transferId: newId('txr'), identity, moveTo: 'page/done/', signal: never };
+    server.fault({ operation: 'CopyObject', kind: 'page' });
+    await expect(over.dispose('page/source', moving)).rejects.toMatchObject({
+      code: 'connection_failed',
+    });
+    expect(String(await get('page/source'))).toBe('content');
+    expect(await over.dispose('page/source', moving)).toMatchObject({ outcome: 'moved' });
+    expect(String(await get('page/done/source'))).toBe('content');
+  });
+});
+
 describe('replacing small objects', () => {
   const requestsFor = (key: string, on = server) =>
     on.requests

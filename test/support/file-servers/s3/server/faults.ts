@@ -6,6 +6,8 @@ export type Fault = { operation: Operation; times?: number } & (
   | { kind: 'error'; code: S3ErrorCode }
   /** CompleteMultipartUpload only: does nothing, and returns the error with status 200. */
   | { kind: 'error-in-success'; code: S3ErrorCode }
+  /** Does nothing, and answers as a proxy with a page of its own and status 200 does. */
+  | { kind: 'page' }
   /**
    * Resets the connection after this many bytes of the request's body, or of the answer's if the
    * operation reads.

@@ -145,6 +145,11 @@ export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Se
         errorDocument(new S3Error(fault.code, 'Asked for by the test'), path, response),
       );
     }
+    if (fault?.kind === 'page') {
+      response.writeHead(200, { 'content-type': 'text/html' });
+      request.resume();
+      return void response.end('<html><body><p>Back soon</p></body></html>');
+    }
     const bucket = buckets.get(bucketName);
     if (!bucket)
       throw new S3Error('NoSuchBucket', 'The specified bucket does not exist', {
