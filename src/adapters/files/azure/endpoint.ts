@@ -9,7 +9,7 @@ import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
-import { openSource } from './source.ts';
+import { isFolder, openSource } from './source.ts';
 import { containerUrl, createStore, type Store } from './store.ts';
 
 export interface AzureEndpointOptions {
@@ -88,12 +88,13 @@ async function listFolder(
 ): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
   const entries = createFolderEntries<FileEntry>(path || container.containerName);
-  for await (const item of container.listBlobsByHierarchy('/', { prefix, abortSignal })) {
+  const options = { prefix, includeMetadata: true, abortSignal };
+  for await (const item of container.listBlobsByHierarchy('/', options)) {
     const name = item.name.slice(prefix.length).replace(/\/$/, '');
     if (item.kind === 'prefix')
       entries.add(name, { name, type: 'directory', size: null, modified_at: null });
     // Some tools store a folder as an empty blob whose name ends in a slash.
-    else if (name !== '') {
+    else if (name !== '' && !isFolder(item)) {
       const { contentLength = null, lastModified, etag } = item.properties;
       entries.add(name, {
         name,

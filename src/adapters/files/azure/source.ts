@@ -55,6 +55,14 @@ export async function openSource(
   });
 }
 
+/**
+ * Returns whether a blob stands for a folder. An account with a hierarchical namespace has such
+ * blobs, and so do programs that mount a container.
+ */
+export function isFolder({ metadata }: Pick<Properties, 'metadata'>): boolean {
+  return metadata?.hdi_isfolder === 'true';
+}
+
 /** Throws `size_unknown` for a blob whose size the server does not say. */
 export function describe(
   name: string,
@@ -63,8 +71,7 @@ export function describe(
 ): Described {
   // The answer has getters, which a rest or spread would lose.
   const { etag, lastModified, metadata } = answer;
-  // An account with a hierarchical namespace marks a folder this way.
-  if (metadata?.hdi_isfolder === 'true')
+  if (isFolder({ metadata }))
     throw new FileError('source_not_found', 'open', `${name} is a directory`);
   if (contentLength === undefined) throw sizeUnknown();
   const written = lastModified && lastModified.getTime() / 1_000;

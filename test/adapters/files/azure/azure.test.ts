@@ -260,6 +260,17 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       expect(await other.list('no/such', never)).toEqual([]);
     });
 
+    test('a folder lists no blob that stands for a folder', async () => {
+      const metadata = { hdi_isfolder: 'true' };
+      for (const name of ['mounted/empty', 'mounted/full'])
+        await container.getBlockBlobClient(name).upload('', 0, { metadata });
+      await container.getBlockBlobClient('mounted/full/file').upload('12', 2);
+      await container.getBlockBlobClient('mounted/file').upload('', 0, { metadata: { a: 'b' } });
+      expect(
+        (await endpoint().list('mounted', never)).map(({ name, type }) => `${type} ${name}`).sort(),
+      ).toEqual(['directory full', 'file file']);
+    });
+
     test('anything at a closed port fails', async () => {
       const nobody = endpoint(atPort(await freePort()));
       const refused = { name: 'FileError', code: 'connection_failed', step: 'connect' };
