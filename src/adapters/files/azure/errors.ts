@@ -77,11 +77,19 @@ const EXPLAINED: Record<string, string> = {
   BlobArchived:
     'the blob is archived: change its tier (`az storage blob set-tier`) or remove it, ' +
     'then retry the transfer',
+  BlobBeingRehydrated: 'the archived blob is not back yet: retry the transfer when it is',
+  InvalidBlobType:
+    'the name has an append or page blob, which no block blob can replace: ' +
+    'remove it, or choose another name',
   InvalidBlobOrBlock:
     'another program has started to write this blob, ' +
     'and its blocks cannot be combined with ours: ' +
     'finish or discard that upload, choose another name, or wait a week until its blocks vanish',
 };
+
+/** What the service says of a sign-in that came at the wrong time. The other details have secrets. */
+const WRONG_TIME =
+  /<AuthenticationErrorDetail>((Signature not valid in the specified time frame|Signed expiry time|Request date header too old)[^<]*)/;
 
 /** Returns the code in the service's answer, empty if it has none; null if there was no answer. */
 export function serverAnswer(error: unknown): string | null {
@@ -118,14 +126,18 @@ export function isForbidden(error: unknown): boolean {
 
 /**
  * Returns the FileError for an error in a step. `subject` is the blob. The FileError has no cause:
- * an error of the SDK holds the request, whose URL holds the SAS. A rejected sign-in always has the
- * same message, because the service answers it with the text that was to be signed.
+ * an error of the SDK holds the request, whose URL holds the SAS. The message of a rejected sign-in
+ * has what the service says only if that is of the time: it may also be the text to be signed.
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
   if (!(error instanceof RestError) || error.statusCode === undefined)
     return connectionError(error, step, subject);
   const code = codeOf(error, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', AUTHENTICATION_FAILED);
+  if (code === 'auth_failed') {
+    const [, why] = WRONG_TIME.exec(error.response?.bodyAsText ?? '') ?? [];
+    const words = why === undefined ? '' : `: ${why}`;
+    return new FileError(code, 'sign_in', AUTHENTICATION_FAILED + words);
+  }
   return new FileError(code, step, `${subject}: ${wordsOf(error)}`);
 }
 

@@ -155,6 +155,13 @@ test.each([
   [
     403,
     'AuthenticationFailed',
+    'Server failed to authenticate the request.</Message><AuthenticationErrorDetail>The MAC ' +
+      'signature is not the same as any computed signature: sig=canary' +
+      '</AuthenticationErrorDetail><Message>',
+  ],
+  [
+    403,
+    'AuthenticationFailed',
     'Server failed to authenticate the request. Signature did not match: sig=canary',
   ],
   [
@@ -178,6 +185,35 @@ test.each([
   await expect(endpoint.openSource('blob', never)).rejects.toMatchObject({
     code: 'auth_failed',
     message: 'Authentication failed',
+  });
+});
+
+test.each([
+  'Signature not valid in the specified time frame: Start [Fri, 01 May 2026 08:00:00 GMT] - ' +
+    'Expiry [Fri, 01 May 2026 09:00:00 GMT] - Current [Fri, 01 May 2026 09:00:01 GMT]',
+  "Request date header too old: 'Fri, 01 May 2026 08:00:00 GMT'",
+])('403 AuthenticationFailed says that the time is wrong: %s', async (detail) => {
+  const answer = refusal(403, 'AuthenticationFailed', 'Server failed to authenticate the request.');
+  const body = answer.body?.replace(
+    '</Message>',
+    `</Message><AuthenticationErrorDetail>${detail}</AuthenticationErrorDetail>`,
+  );
+  const { endpoint } = await answering({ ...answer, body } as Answer);
+  await expect(endpoint.list('', never)).rejects.toMatchObject({
+    code: 'auth_failed',
+    step: 'sign_in',
+    message: `Authentication failed: ${detail}`,
+  });
+});
+
+test.each([
+  [409, 'BlobBeingRehydrated', /retry the transfer when it is/],
+  [409, 'InvalidBlobType', /has an append or page blob.*choose another name/],
+])('%i %s says what to do', async (status, code, words) => {
+  const { endpoint } = await answering(refusal(status, code, 'Not permitted.'));
+  await expect(put(endpoint)).rejects.toMatchObject({
+    code: 'permission_denied',
+    message: expect.stringMatching(words),
   });
 });
 

@@ -414,6 +414,14 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       await expect(upload(endpoint(), 'begun', randomBytes(9 * MiB))).rejects.toMatchObject(begun);
     });
 
+    test('fails in place of an append blob', async () => {
+      await container.getAppendBlobClient('appended').create();
+      await expect(upload(endpoint(), 'appended', randomBytes(BIG))).rejects.toMatchObject({
+        code: 'permission_denied',
+        message: expect.stringContaining('remove it, or choose another name'),
+      });
+    });
+
     test('fails for a leased blob', async () => {
       await put('leased', Buffer.from('before'));
       const lease = container.getBlobClient('leased').getBlobLeaseClient();
