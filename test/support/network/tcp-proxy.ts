@@ -14,6 +14,8 @@ export interface TcpProxy {
   readonly connections: number;
   /** Bytes forwarded since the start, over all connections. */
   readonly forwarded: Readonly<Record<Direction, number>>;
+  /** Connections that clients have reset. */
+  readonly resets: number;
   /** Resets every connection. New ones are still accepted. */
   cut(): void;
   /**
@@ -68,6 +70,7 @@ export async function startTcpProxy(
   const held = new Set<Socket>();
   const forwarded = { up: 0, down: 0 };
   const cutAt = { up: Infinity, down: Infinity };
+  let resets = 0;
   let delayMs = 0;
   let rate = Infinity;
   let limit: { bytes: number; end: 'cut' | 'stall' } = { bytes: Infinity, end: 'cut' };
@@ -113,6 +116,9 @@ export async function startTcpProxy(
       if (!upstream.destroyed) upstream.connect(targetPort, target.host);
     });
     const pair: [Socket, Socket] = [client, upstream];
+    client.on('error', ({ code }: NodeJS.ErrnoException) => {
+      if (code === 'ECONNRESET') resets++;
+    });
     pairs.add(pair);
     // A connection to one of the further ports carries one file, and ends with it: the bytes in
     // flight must arrive.
@@ -232,6 +238,9 @@ export async function startTcpProxy(
     // Node may emit no 'close' for a socket that was reset while it ended.
     get connections() {
       return [...pairs].filter((pair) => pair.some(({ destroyed }) => !destroyed)).length;
+    },
+    get resets() {
+      return resets;
     },
     cut,
     cutAfter(bytes, direction) {

@@ -1,6 +1,8 @@
+import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 import type { FTPContext } from 'basic-ftp';
 import type { ConnectionTimeouts } from '../connection-timeouts.ts';
+import { resetSocket } from '../reset-socket.ts';
 import { silentError } from '../slow-connection.ts';
 import { type Commands, dataConnectionsOf, type OpenDataConnection } from './data-connection.ts';
 import { isDataRefusal } from './errors.ts';
@@ -20,17 +22,19 @@ export interface Connection extends Commands {
    * After one, it cuts the connection and throws if the server does not even greet a new one.
    */
   inStalls<Result>(promise: Promise<Result>, stalls: number): Promise<Result>;
-  /** Cuts both connections. Everything under way fails with the error. */
+  /** Cuts both connections at once. Everything under way fails with the error. */
   lose(error: Error): void;
+  /** Ends a connection with no command under way. */
   close(): void;
 }
 
 /**
- * Creates the Connection for a control connection that has signed in. `isUnreachable` tries a new
- * connection.
+ * Creates the Connection for a control connection that has signed in. `plain` is its TCP
+ * connection. `isUnreachable` tries a new connection.
  */
 export function connectionOn(
   ftp: FTPContext,
+  plain: Socket,
   features: ReadonlyMap<string, string>,
   tls: ConnectionOptions,
   timeouts: ConnectionTimeouts,
@@ -38,12 +42,17 @@ export function connectionOn(
 ): Connection {
   const { stallMs } = timeouts;
 
+  function cut(error: Error): void {
+    resetSocket(plain);
+    ftp.closeWithError(error);
+  }
+
   async function inTime<Result>(promise: Promise<Result>, milliseconds = stallMs): Promise<Result> {
     const { promise: stalled, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
       const error = silentError(milliseconds);
       reject(error);
-      ftp.closeWithError(error);
+      cut(error);
     }, milliseconds);
     try {
       return await Promise.race([promise, stalled]);
@@ -58,7 +67,7 @@ export function connectionOn(
     let waits = true;
     const timer = setTimeout(async () => {
       if ((await isUnreachable()) && waits)
-        ftp.closeWithError(silentError(stallMs, ', and nothing on a new connection'));
+        cut(silentError(stallMs, ', and nothing on a new connection'));
     }, stallMs);
     return answer.finally(() => {
       waits = false;
@@ -79,7 +88,7 @@ export function connectionOn(
     inStalls(ftp.request(command), stalls).catch(loseIfUseless);
 
   function lose(error: Error): never {
-    ftp.closeWithError(error);
+    cut(error);
     throw error;
   }
 
@@ -90,13 +99,13 @@ export function connectionOn(
     features,
     request,
     openDataConnection: dataConnectionsOf(
-      { ftp, request, inTime, lose, loseIfUseless },
+      { ftp, request, inTime, cut, lose, loseIfUseless },
       tls,
       timeouts,
     ),
     inTime,
     inStalls,
-    lose: (error) => ftp.closeWithError(error),
+    lose: cut,
     close: () => ftp.close(),
   };
 }

@@ -59,6 +59,8 @@ export interface Commands {
 /** What a data connection uses of its control connection. */
 interface Control extends Commands {
   ftp: FTPContext;
+  /** Cuts both connections. */
+  cut(error: Error): void;
   /** Cuts both connections and throws the error. */
   lose(error: Error): never;
   /** Throws the error. If it makes the connections useless, cuts them first. */
@@ -72,7 +74,7 @@ const YOUNG_MS = 60_000;
 
 /** Returns the `openDataConnection` of a control connection. */
 export function dataConnectionsOf(
-  { ftp, request, inTime, lose, loseIfUseless }: Control,
+  { ftp, request, inTime, cut, lose, loseIfUseless }: Control,
   tls: ConnectionOptions,
   { connectMs, stallMs, slowMs }: ConnectionTimeouts,
 ): OpenDataConnection {
@@ -139,7 +141,7 @@ export function dataConnectionsOf(
     let failure: Error;
     broken.catch(() => {});
     const stall = (error: Error) => {
-      ftp.closeWithError(error);
+      cut(error);
       // If the server's last reply is already here, closing the control connection fails nothing.
       socket.destroy(error);
     };

@@ -143,7 +143,7 @@ export function createPool(
       fresh,
       release,
       abandon() {
-        if (held) connection.close();
+        if (held) connection.lose(new Error('the use of the connection was ended'));
         release();
       },
     };
@@ -183,7 +183,7 @@ export function createPool(
     close() {
       closed = true;
       warm.closeAll();
-      for (const connection of used) connection.close();
+      for (const connection of used) connection.lose(new Error('the endpoint was closed'));
     },
   };
 }

@@ -21,14 +21,15 @@ export interface Target {
 /** Connects, checks the certificate and signs in. Throws FileError. */
 export async function openConnection(target: Target): Promise<Connection> {
   const { settings, timeouts } = target;
-  const { client, socket } = await greet(target);
+  const { client, socket, plain } = await greet(target);
   const signIn = async () => {
     const reason = distrust(socket, settings.host);
     if (reason !== null) throw new FileError('tls_error', 'connect', reason);
     return prepare(client, target);
   };
   const features = await beforeTimeout(client, signIn(), 'sign_in', target);
-  return connectionOn(client.ftp, features, target.tls, timeouts, () => isUnreachable(target));
+  const isSilent = () => isUnreachable(target);
+  return connectionOn(client.ftp, plain, features, target.tls, timeouts, isSilent);
 }
 
 /** Returns whether a new connection gets no answer. A refused one has an answer. */
@@ -55,7 +56,7 @@ export async function presentedCertificate(target: Target, signal: AbortSignal):
 async function greet(
   target: Target,
   signal?: AbortSignal,
-): Promise<{ client: Client; socket: TLSSocket }> {
+): Promise<{ client: Client; socket: TLSSocket; plain: Socket }> {
   const { settings, timeouts, tls } = target;
   const client = new Client(0);
   const dialled = connect({
@@ -81,7 +82,7 @@ async function greet(
       'connect',
       target,
     );
-    return { client, socket };
+    return { client, socket, plain };
   } catch (error) {
     plain.destroy();
     throw error;

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Client, SFTPWrapper } from 'ssh2';
 import type { ConnectionTimeouts } from '../connection-timeouts.ts';
+import { resetSocket } from '../reset-socket.ts';
 import { createSlowCheck, silentError, slowError } from '../slow-connection.ts';
 import { connectionError, type SshError } from './errors.ts';
 import { widenReceiveWindow } from './receive-window.ts';
@@ -90,7 +91,8 @@ export function watchSession(
     if (lost) return;
     lost = error;
     clearInterval(watch);
-    socket.destroy();
+    if (unanswered.size > 0) resetSocket(socket);
+    else socket.destroy();
     for (const fail of unanswered.keys()) fail(error);
     for (const listener of listeners) listener();
   }
