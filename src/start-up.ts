@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import { EventStoreUnavailable } from './adapters/event-store/port.ts';
+import { isRejectedSignIn } from './adapters/postgres/unavailable.ts';
 import { isStoreUnavailable } from './adapters/unavailable.ts';
 import { unlessStopped } from './concurrency/unless-stopped.ts';
 import { type Config, ConfigError } from './config.ts';
@@ -60,7 +61,8 @@ export function createStartUp(
         checks = STARTING;
         return done;
       } catch (error) {
-        if (!isStoreUnavailable(error) && !isStoreUnavailable((error as Error).cause)) throw error;
+        const mayPass = isStoreUnavailable(error) || isStoreUnavailable((error as Error).cause);
+        if (!mayPass || isRejectedSignIn(error)) throw error;
         const store = error instanceof EventStoreUnavailable ? 'event_store' : 'database';
         checks = { [store]: { ok: false, detail: 'does not answer; the start waits for it' } };
         logger.warn({ err: error, store }, 'a store does not answer; the start waits for it');

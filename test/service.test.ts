@@ -2,11 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { expect, it, onTestFinished } from 'vitest';
 import { cryptoInUse } from '../src/adapters/files/sftp/crypto-in-use.ts';
+import { connect } from '../src/adapters/postgres/connect.ts';
+import { createKey } from '../src/commands/keys.ts';
+import { keyRequest } from '../src/contract/keys.ts';
 import { PROCESS_ROLES } from '../src/process-roles.ts';
 import { startService } from '../src/service.ts';
 import { createProxiedDatabase } from './support/postgres/proxied.ts';
 import { describeWithPostgres } from './support/postgres/test-database.ts';
-import { openTestInstallation } from './support/service/installation.ts';
+import { CAUSE, openTestInstallation } from './support/service/installation.ts';
+import { until } from './support/service/transfers.ts';
 
 describeWithPostgres('a service with movers', () => {
   it('logs which crypto moves files over SSH: one of the two is slow', async () => {
@@ -45,5 +49,54 @@ describeWithPostgres('a service whose Postgres is silent', () => {
     await installation.close();
     // The end of the pools ended them, and not the limit of an answer, which is a minute.
     expect(await Promise.all(codes)).toEqual(['CONNECTION_DESTROYED', 'CONNECTION_DESTROYED']);
+  });
+});
+
+describeWithPostgres('a service whose Postgres refuses its sessions', () => {
+  // As during a restore of the database, or while its administrator changes the user.
+  it.each([
+    ['accepts no connections', 'with allow_connections false', 'with allow_connections true'],
+    ['is gone', 'rename to NAME_away', null],
+  ])('answers 503 and continues: its database %s', { timeout: 60_000 }, async (_, take, give) => {
+    const installation = await openTestInstallation();
+    onTestFinished(() => installation.close());
+    const service = await startService(installation, PROCESS_ROLES);
+    onTestFinished(() => service.stop());
+    const ended = service.failed.catch((error: Error) => error);
+    const request = keyRequest.parse({ name: 'a client', scopes: ['transfers:read'] });
+    const { key } = await createKey(installation.commands, request, CAUSE, {
+      allowNever: false,
+    });
+    const headers = { authorization: `Bearer ${key}` };
+    const list = async () => {
+      const response = await fetch(`${service.url}/v1/transfers`, { headers });
+      await response.text();
+      return response.status;
+    };
+    expect(await list()).toBe(200);
+
+    const url = new URL(installation.environment.DATABASE_URL as string);
+    const name = url.pathname.slice(1);
+    url.pathname = 'template1';
+    const admin = connect(url.href, { max: 1 });
+    onTestFinished(() => admin.end());
+    const disconnect = () => admin`
+      select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+    await until('the database is taken away', async () => {
+      await disconnect();
+      return admin.unsafe(`alter database ${name} ${take.replace('NAME', name)}`).then(
+        () => true,
+        () => false,
+      );
+    });
+    await disconnect();
+    const answers = new Set<number>();
+    for (let i = 0; i < 20; i++, await sleep(200)) answers.add(await list());
+    await admin.unsafe(
+      give ? `alter database ${name} ${give}` : `alter database ${name}_away rename to ${name}`,
+    );
+    expect(answers).toEqual(new Set([503]));
+    await until('it answers again', async () => (await list()) === 200);
+    expect(await Promise.race([ended, sleep(0, 'it runs')])).toBe('it runs');
   });
 });

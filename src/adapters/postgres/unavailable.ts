@@ -6,6 +6,15 @@
 const UNAVAILABLE =
   /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_AGAIN$|08|25006$|25P0[34]|53|57P)/;
 
+/**
+ * Severities of an error that refuses or ends a session: that of a statement is `ERROR`. Its code may
+ * be any, such as 28000, 3D000 or 55000 while an administrator lets no one into the database.
+ */
+const ENDS_SESSION = /^(FATAL|PANIC)$/;
+
+/** Codes of Postgres for a user, a password, a database or the right to connect to it. */
+const SIGN_IN = /^(28|3D000$|42501$)/;
+
 /** Codes of Node for a certificate of the server that is not accepted. */
 const CERTIFICATE = /^(CERT_|UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|ERR_TLS_CERT_)/;
 
@@ -14,12 +23,26 @@ export function isCertificateFault(error: unknown): boolean {
   return CERTIFICATE.test(codeOf(error));
 }
 
+/** Returns whether Postgres refused a session because of the user, the password or the database. */
+export function isRejectedSignIn(error: unknown): boolean {
+  return endsSession(error) && SIGN_IN.test(codeOf(error));
+}
+
 /**
- * Returns whether Postgres was unreachable, out of resources or read-only. The same call may
- * succeed in a moment.
+ * Returns whether Postgres was unreachable, out of resources or read-only, or refused or ended the
+ * session. The same call may succeed in a moment.
  */
 export function isPostgresUnavailable(error: unknown): boolean {
-  return UNAVAILABLE.test(codeOf(error)) || isMissingSocket(error) || isCertificateFault(error);
+  return (
+    UNAVAILABLE.test(codeOf(error)) ||
+    endsSession(error) ||
+    isMissingSocket(error) ||
+    isCertificateFault(error)
+  );
+}
+
+function endsSession(error: unknown): boolean {
+  return ENDS_SESSION.test(String((error as { severity?: unknown } | null)?.severity ?? ''));
 }
 
 /** Other errors with this code are about a file or program of this machine: no wait brings it. */
