@@ -63,7 +63,7 @@ export async function isMigrated(sql: Sql): Promise<boolean> {
  * Returns the first table of the log that lacks a trigger which protects it, or has it disabled.
  * Null if there is none.
  */
-export async function unprotectedTable(sql: Sql): Promise<string | null> {
+async function unprotectedTable(sql: Sql): Promise<string | null> {
   const [lacking] = await sql<{ table: string }[]>`
     select wanted.table
       from (values ('log.events', 'append_only'), ('log.events', 'whole_streams'),

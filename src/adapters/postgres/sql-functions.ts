@@ -102,7 +102,7 @@ async function install(tx: Transaction, fn: SqlFunction): Promise<void> {
        set version = excluded.version, sha256 = excluded.sha256, installed_at = now()`;
 }
 
-async function readFunctions(folder: string): Promise<SqlFunction[]> {
+export async function readFunctions(folder: string): Promise<SqlFunction[]> {
   const files = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
   return Promise.all(
     files.map(async (file) => {

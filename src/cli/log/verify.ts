@@ -188,8 +188,8 @@ function aboutKeys(
   return notes.length === 0 ? null : notes.join('\n');
 }
 
-function inWords({ stream, revision, event_id, problem }: Fault): string {
-  if (stream === null) return `the log: ${problem}`;
+function inWords({ check, stream, revision, event_id, problem }: Fault): string {
+  if (stream === null) return `${check === 'code' ? 'the database' : 'the log'}: ${problem}`;
   const place = revision === null ? stream : `${stream} revision ${revision}`;
   return `${place} (${event_id}): ${problem}`;
 }

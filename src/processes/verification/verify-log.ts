@@ -3,7 +3,7 @@
  * - each stream by itself (checked-streams.ts, chain.ts),
  * - each transfer against what the API shows of it (compared-api.ts),
  * - positions against the head, if the engine's positions have no gaps,
- * - that the triggers which protect an embedded log are there,
+ * - the SQL functions and triggers of the database against those of this version,
  * - the keys that sign checkpoints, and the checkpoints in the log (logged-keys.ts),
  * - these keys against those that the API shows (shown-keys.ts),
  * - the tree over all events against the checkpoints in the log, and against those that were kept
@@ -25,7 +25,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { EventBatch, EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { unprotectedTable } from '../../adapters/postgres/migrate.ts';
+import { foreignCode } from '../../adapters/postgres/foreign-code.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import {
   aggregateIdOf,
@@ -248,7 +248,7 @@ async function createCheckedLog(
     async *faultsAtEnd(hasFaults) {
       if (from === null && events === 0) yield* faultsOfFirst(null);
       yield* positionFaults(store, removedBefore, () => countNamed(hasFaults()));
-      yield* faultsOfTriggers(deps);
+      yield* faultsOfCode(deps);
       yield* api.faultsAtEnd(streams.open(), position);
       yield* tree.faultsAtEnd(deps);
       yield* keys.faultsAtEnd(checkpoints);
@@ -267,10 +267,11 @@ async function createCheckedLog(
   };
 }
 
-/** Yields a table of an embedded log that lacks its protection. */
-async function* faultsOfTriggers({ store, sql }: VerificationDeps): AsyncGenerator<Fault> {
-  const table = store.engine === 'postgres' ? await unprotectedTable(sql) : null;
-  if (table === null) return;
-  const problem = 'lacks a trigger that protects it from changes, or has it disabled';
-  yield nowhere('triggers', `the table ${table} ${problem}`);
+/**
+ * Yields the functions and triggers in the database that are not those of this version: a trigger
+ * may protect nothing, and a function may append another event.
+ */
+async function* faultsOfCode({ store, sql }: VerificationDeps): AsyncGenerator<Fault> {
+  const schemas = store.engine === 'postgres' ? ['log', 'work', 'read'] : ['work', 'read'];
+  for (const problem of await foreignCode(sql, schemas)) yield nowhere('code', problem);
 }

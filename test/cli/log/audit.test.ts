@@ -420,9 +420,25 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     if (how === 'removed') await sql.unsafe(trigger?.text ?? '');
     else await sql`alter table ${sql(`log.${table}`)} enable trigger ${sql(name)}`;
     expect(code).toBe(1);
-    const line = `the log: the table log.${table} lacks a trigger that protects it`;
+    const problem = how === 'removed' ? 'is missing' : 'was replaced or disabled';
+    const line = `the database: the trigger ${name} of log.${table} ${problem}`;
     expect(stdout).toContain(line);
     expect(before.stdout).not.toContain(line);
+  });
+
+  it('names a function that was replaced, until a process installs it again', async () => {
+    const { sql } = database;
+    await sql`
+      create or replace function log.refuse_change() returns trigger language plpgsql as
+        $$ begin return null; end $$`;
+    await sql`update log.events set data = data where revision = 0`;
+    const line = 'the database: the SQL function log.refuse_change() was replaced or disabled';
+    const { code, stdout } = await cli.run(['audit', 'verify']);
+    expect(code).toBe(1);
+    expect(stdout).toContain(line);
+    await sql`delete from work.sql_functions where name = 'log.refuse_change'`;
+    expect((await cli.run(['audit', 'verify'])).stdout).not.toContain(line);
+    await expect(sql`update log.events set data = data`).rejects.toThrow('append-only');
   });
 
   it(
