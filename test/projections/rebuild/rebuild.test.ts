@@ -565,6 +565,25 @@ describeWithPostgres('rebuilding a projection', () => {
         await sql`insert into read.transfer_search_trigrams select * from kept_lists`;
         await sql`update read.transfer_search set number = 0 where number = -1`;
       }
+      // A full segment leaves no row that is not in one.
+      await create();
+      await catchUp();
+      await catchUpIfIdle(installation, consumer);
+      await sql`create table kept_accounts as select * from read.transfer_search_accounts`;
+      for (const damage of [
+        sql`delete from read.transfer_search_accounts`,
+        sql`update read.transfer_search_accounts set position = position - 1`,
+        sql`update read.transfer_search_accounts set recent = recent + 1`,
+        sql`update read.transfer_search_accounts set characters = characters - 1`,
+        sql`update read.transfer_search_accounts set starts = null`,
+        sql`update read.transfer_search_accounts set ends = starts - interval '1 day'`,
+      ]) {
+        await damage;
+        expect(await verifySearch()).toContain('account acc_default');
+        await sql`delete from read.transfer_search_accounts`;
+        await sql`insert into read.transfer_search_accounts select * from kept_accounts`;
+        expect(await verifySearch()).toEqual([]);
+      }
       await sql`update read.transfer_search_segments set ends = starts where segment = 2`;
       await sql`delete from read.transfer_search_trigrams where segment = 1`;
       expect(await verifySearch()).toEqual(expect.arrayContaining(['segment 1', 'segment 2']));

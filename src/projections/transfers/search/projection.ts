@@ -153,16 +153,19 @@ export function createTransferSearch(segmentRows: number): Projection {
         union all
         select concat_ws(' ', 'account', account_id)
           from (
-            select account_id, count(*)::integer as recent,
-                   min(created_at) as starts, max(created_at) as ends
-              from ${tx(live)}.transfer_search where segment = 0 group by 1
+            select account_id, max(position) as position,
+                   count(*) filter (where segment = 0) as recent,
+                   min(created_at) filter (where segment = 0) as starts,
+                   max(created_at) filter (where segment = 0) as ends,
+                   sum(length(text)) filter (where segment = 0) as characters
+              from ${tx(live)}.transfer_search group by 1
           ) found
-          full join (
-            select account_id, recent, starts, ends from ${tx(live)}.transfer_search_accounts
-             where recent <> 0
-          ) stored using (account_id, recent)
-         where found is null or stored is null
-            or found.starts < stored.starts or found.ends > stored.ends
+          full join ${tx(live)}.transfer_search_accounts stored using (account_id)
+         where stored is null or coalesce(found.recent, 0) <> stored.recent
+            -- a later transfer may have left the log since
+            or found.position > stored.position or coalesce(found.characters, 0) > stored.characters
+            or found.starts < coalesce(stored.starts, 'infinity')
+            or found.ends > coalesce(stored.ends, '-infinity')
         limit ${limit}`;
     },
   };
