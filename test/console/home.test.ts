@@ -8,6 +8,9 @@ import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { type AttemptFailure, transferError } from '../../src/domain/transfers/errors.ts';
+import { noteObservation } from '../../src/processes/endpoints/connectivity.ts';
+import { forgetRejection, noteRejection } from '../../src/processes/endpoints/sign-in-holds.ts';
+import { listEndpoints } from '../../src/projections/catalog/queries.ts';
 import {
   describeConsole,
   eventually,
@@ -264,6 +267,26 @@ await describeConsole('the home page of the console', () => {
     await page.goto(HOME);
     await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
     await eventually(() => described(page, 'Transfers')).toBe('1 moving');
+  });
+
+  test('leads to an endpoint that rejects the sign-in', async () => {
+    const { sql } = console.installation;
+    const [rejecting] = (await listEndpoints(sql)).filter(({ name }) => name === 'held');
+    if (!rejecting) throw new Error('there is no endpoint held');
+    await noteRejection(sql, rejecting);
+    // As if a server answered the probes.
+    await noteObservation(sql, { endpointId, connected: true, error: null, probe: null });
+    const page = await openHome();
+    const rejected = finding(page, '1 endpoint rejects the sign-in');
+    await rejected.getByRole('link', { name: 'held' }).waitFor();
+    await eventually(() => described(page, 'Endpoints')).toBe('1 rejects the sign-in');
+    await rejected.getByRole('link', { name: 'Show endpoints that reject it' }).click();
+    await page.getByText('Shows only endpoints that reject the sign-in').waitFor();
+    const row = page.getByRole('row').filter({ hasText: 'held' });
+    await row.getByText('Sign-in rejected').waitFor();
+    await row.getByText('Authentication failed').waitFor();
+    await expectAccessibleInBothThemes(page);
+    await forgetRejection(sql, rejecting);
   });
 
   test('leads to an endpoint that is down', async () => {

@@ -5,7 +5,11 @@ import { type AnnouncedHostKey, hostKeysOf } from '../../domain/protocols/host-k
 import type { Installation } from '../../installation.ts';
 import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
 import { openCredentials } from '../../processes/endpoints/credentials.ts';
-import { type EndpointTest, testEndpoint } from '../../processes/endpoints/endpoint-test.ts';
+import {
+  type EndpointTest,
+  noteSignIn,
+  testEndpoint,
+} from '../../processes/endpoints/endpoint-test.ts';
 import type { StepResult } from '../../processes/endpoints/test-step.ts';
 import { EXIT } from '../program/exit-codes.ts';
 import { createPrintQueue, note, print, printJson } from '../program/output.ts';
@@ -28,7 +32,7 @@ export async function testAndPrint(
   options: TestOptions,
 ): Promise<void> {
   failUntilVerdict();
-  const { commands, vault, store, logger } = installation;
+  const { commands, sql, vault, store, logger } = installation;
   const { name } = configured;
   const credentials = await openCredentials(vault, configured);
   const lines = createPrintQueue();
@@ -41,19 +45,20 @@ export async function testAndPrint(
   if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
 
   let accepted = false;
-  let result = await runTest(configured);
+  let tested = configured;
+  let result = await runTest(tested);
   if (options.acceptHostKey && result.fingerprint !== null && isNewKey(result)) {
-    const { state } = await acceptHostKey(
-      commands,
-      configured.endpoint_id,
-      result.fingerprint,
-      operator(),
-    );
+    const { endpoint_id } = configured;
+    const { state } = await acceptHostKey(commands, endpoint_id, result.fingerprint, operator());
+    tested = state;
     accepted = true;
     const news = `The host key ${result.fingerprint} is accepted from now on`;
     if (!options.json) lines.add(() => print(news));
-    result = await runTest(state);
+    result = await runTest(tested);
   }
+  await noteSignIn(sql, tested, result).catch((error: unknown) =>
+    logger.warn({ err: error }, 'the result of an endpoint test could not be recorded'),
+  );
   await createKeyRecorder({ store, logger })(configured, result.announced, operator());
   if (result.ok) terminal().exitCode = EXIT.done;
   await lines.printed();

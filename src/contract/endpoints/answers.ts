@@ -32,8 +32,8 @@ const health = z
       .nullable()
       .describe(
         'When a probe, a test or a transfer last connected. A probe checks the host key or the ' +
-          'certificate and does not sign in, so the credentials may be wrong all the same: test ' +
-          'the endpoint.',
+          'certificate and does not sign in, so the credentials may be wrong all the same: ' +
+          '`error` says so once a sign-in was rejected, and a test tries one.',
       ),
     last_probe_at: timestamp.nullable(),
     latency_ms: z.int().nullable().describe('How long the last probe took.'),
@@ -42,7 +42,10 @@ const health = z
       .strictObject({ code: transferErrorCode, ...endpointMessage })
       .meta({ id: 'EndpointHealthError' })
       .nullable()
-      .describe('Null if the last probe or transfer succeeded.'),
+      .describe(
+        'Null if the last probe or transfer succeeded. `auth_failed` after a rejected sign-in, ' +
+          'until one with the same credentials succeeds or the credentials are replaced.',
+      ),
   })
   .meta({ id: 'EndpointHealth' });
 export type EndpointHealth = z.output<typeof health>;

@@ -5,7 +5,11 @@ import * as answers from '../../contract/endpoints/answers.ts';
 import * as requests from '../../contract/endpoints/requests.ts';
 import { createKeyRecorder } from '../../processes/endpoints/announced-keys.ts';
 import { noteObservation } from '../../processes/endpoints/connectivity.ts';
-import { type EndpointTest, observationOf } from '../../processes/endpoints/endpoint-test.ts';
+import {
+  type EndpointTest,
+  noteSignIn,
+  observationOf,
+} from '../../processes/endpoints/endpoint-test.ts';
 import {
   acceptShownHostKey,
   accessOf,
@@ -88,13 +92,13 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         if (changes !== null) needScope(clientOf(request), 'admin');
         const endpoint = await usableEndpoint(deps, request);
         const access = await accessTo(vault, endpoint, changes);
+        const warn = (error: unknown) =>
+          logger.warn({ err: error }, 'the result of an endpoint test could not be recorded');
         const note = (test: EndpointTest) =>
           Promise.all([
             recordKeys(endpoint, test.announced, causeOf(request)),
-            noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch(
-              (error: unknown) =>
-                logger.warn({ err: error }, 'the result of an endpoint test could not be recorded'),
-            ),
+            noteObservation(sql, observationOf(endpoint.endpoint_id, test)).catch(warn),
+            noteSignIn(sql, endpoint, test).catch(warn),
           ]);
         return reply
           .type('application/x-ndjson; charset=utf-8')

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FileError } from '../../adapters/files/port.ts';
-import type { CommandDeps } from '../../commands/deps.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Vault } from '../../adapters/vault.ts';
 import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/endpoints/route.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
@@ -21,7 +22,7 @@ export interface RemoteFolder extends WalkedFolder {
 
 /** Yields the files of a folder that an account may read, as `walk` does. */
 export async function* findFiles(
-  { vault }: Pick<CommandDeps, 'vault'>,
+  deps: { vault: Vault; sql: Sql },
   endpoints: readonly Endpoint[],
   accountId: string,
   folder: RemoteFolder,
@@ -34,7 +35,7 @@ export async function* findFiles(
     return;
   }
   const { endpoint, path: root } = source;
-  const lister = await openLister(vault, endpoint);
+  const lister = await openLister(deps, endpoint);
   const remote = (path: string) => {
     const whole = (root + path).replace(/\/$/, '');
     return whole === '' && hasFolders(endpoint.settings) ? '/' : whole;

@@ -1,4 +1,5 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { Vault } from '../../adapters/vault.ts';
 import { changeBatch, type KnownBatch } from '../../commands/batches.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
@@ -34,7 +35,7 @@ export async function listBatch(
   const { source } = known.state;
   const files =
     source.type === 'folder'
-      ? filesOf(deps, endpoints, known.state, source, stop)
+      ? filesOf({ vault: deps.vault, sql }, endpoints, known.state, source, stop)
       : failedOf(sql, endpoints, known.state);
   return recordPages(deps, known, files, cause, stop);
 }
@@ -89,7 +90,7 @@ export interface Listed {
 }
 
 async function* filesOf(
-  deps: CommandDeps,
+  deps: { vault: Vault; sql: Sql },
   endpoints: readonly Endpoint[],
   batch: Batch,
   folder: BatchFolder,

@@ -8,7 +8,8 @@ import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
-import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../domain/transfers/errors.ts';
+import { forgetEarlierRejection, REJECTION_CHANNEL, rejectedSignIns } from './sign-in-holds.ts';
 
 /** Network failures in a row after which an endpoint counts as lost. */
 export const LOST_AFTER = 3;
@@ -78,8 +79,11 @@ export async function noteObservation(
 export interface Connectivity {
   /** Records that no connection was possible. */
   failed(endpointId: string, error: ConnectivityError): void;
-  /** Records a success. Does nothing unless the endpoint has failed, in this or another process. */
-  connected(endpointId: string): void;
+  /**
+   * Records the success of a transfer that began `ms` ago. Does nothing unless the endpoint has
+   * failed or rejected a sign-in, in this or another process.
+   */
+  connected(endpointId: string, ms: number): void;
 }
 
 /** Creates the recorder of transfers' observations. It listens until the signal aborts. */
@@ -94,15 +98,42 @@ export function createConnectivity(
        where failures > 0 or successes < ${RESTORED_AFTER}`;
     for (const { endpoint_id } of rows) unsettled.add(endpoint_id);
   };
+  const rejecting = new Set<string>();
+  const loadRejecting = async () => {
+    const rows = await sql<{ endpoint_id: string }[]>`select endpoint_id from work.sign_in_holds`;
+    for (const { endpoint_id } of rows) rejecting.add(endpoint_id);
+  };
   const warn = (error: unknown) =>
     logger.warn({ err: error }, 'could not record what a transfer observed of an endpoint');
-  const unlisten = listen(
-    sql,
-    CONNECTIVITY_CHANNEL,
-    (endpointId) => endpointId !== '' && unsettled.add(endpointId),
-    () => void loadUnsettled().catch(warn),
-  );
-  signal.addEventListener('abort', unlisten, { once: true });
+  const unlisten = [
+    listen(
+      sql,
+      CONNECTIVITY_CHANNEL,
+      (endpointId) => endpointId !== '' && unsettled.add(endpointId),
+      () => void loadUnsettled().catch(warn),
+    ),
+    listen(
+      sql,
+      REJECTION_CHANNEL,
+      (endpointId) => rejecting.add(endpointId),
+      () => void loadRejecting().catch(warn),
+    ),
+  ];
+  const end = () => {
+    for (const stop of unlisten) stop();
+  };
+  signal.addEventListener('abort', end, { once: true });
+
+  async function signedIn(endpointId: string, ms: number): Promise<void> {
+    // A rejection that is recorded meanwhile adds it again.
+    if (!rejecting.delete(endpointId)) return;
+    try {
+      if (!(await forgetEarlierRejection(sql, endpointId, ms))) rejecting.add(endpointId);
+    } catch (error) {
+      rejecting.add(endpointId);
+      throw error;
+    }
+  }
 
   return {
     failed(endpointId, { code, message }) {
@@ -113,7 +144,8 @@ export function createConnectivity(
         probe: null,
       }).catch(warn);
     },
-    connected(endpointId) {
+    connected(endpointId, ms) {
+      signedIn(endpointId, ms).catch(warn);
       if (!unsettled.has(endpointId)) return;
       noteObservation(sql, { endpointId, connected: true, error: null, probe: null })
         .then((settled) => settled && unsettled.delete(endpointId))
@@ -131,16 +163,23 @@ export interface EndpointConnectivity {
   latency_ms: number | null;
   /** Host key or certificate that the server presented last. Null if it presented none. */
   fingerprint: string | null;
-  /** Null if the last probe or transfer found no error. */
+  /** Null if the last probe or transfer found no error, and no sign-in was rejected since. */
   error: ConnectivityError | null;
 }
 
-/** Returns the connectivity of all endpoints with an observation, by id. */
+/**
+ * Returns the connectivity of all endpoints with an observation, by id. A probe does not sign in,
+ * so a success of it does not hide that the last sign-in was rejected.
+ */
 export async function endpointConnectivity(sql: Sql): Promise<Map<string, EndpointConnectivity>> {
+  const rejected: ConnectivityError = { code: 'auth_failed', message: AUTHENTICATION_FAILED };
   const rows = await sql<({ endpoint_id: string } & EndpointConnectivity)[]>`
-    select endpoint_id, failures as failures_in_row, successes as successes_in_row, last_success_at,
-           last_probe_at, latency_ms, fingerprint, error
-      from work.endpoint_health`;
+    select endpoint_id, coalesce(failures, 0) as failures_in_row,
+           coalesce(successes, 0) as successes_in_row, last_success_at, last_probe_at, latency_ms,
+           fingerprint,
+           coalesce(error, case when until is not null
+                             then ${sql.json({ ...rejected })}::jsonb end) as error
+      from work.endpoint_health full join (${rejectedSignIns(sql)}) r using (endpoint_id)`;
   return new Map(rows.map(({ endpoint_id, ...connectivity }) => [endpoint_id, connectivity]));
 }
 

@@ -7,13 +7,15 @@ import {
   type Peer,
 } from '../../adapters/files/port.ts';
 import { explainError } from '../../adapters/files/system-error.ts';
-import { distrustOf, hasFolders, hostOf } from '../../domain/endpoints/endpoint.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { distrustOf, type Endpoint, hasFolders, hostOf } from '../../domain/endpoints/endpoint.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { Observation } from './connectivity.ts';
 import { type Speeds, testWithProbeFile } from './probe-file.ts';
+import { forgetRejection, noteRejection } from './sign-in-holds.ts';
 import { createStep, type Step, type StepResult } from './test-step.ts';
 
 export interface EndpointTest extends Speeds {
@@ -95,6 +97,13 @@ export async function testEndpoint(
     await endpoint.close();
   }
   return examination;
+}
+
+/** Records whether the server has accepted the credentials of a saved endpoint in a test. */
+export async function noteSignIn(sql: Sql, endpoint: Endpoint, test: EndpointTest): Promise<void> {
+  const signIn = test.steps.find(({ step }) => step === 'sign_in');
+  if (signIn?.ok) await forgetRejection(sql, endpoint);
+  else if (signIn?.code === 'auth_failed') await noteRejection(sql, endpoint);
 }
 
 /**

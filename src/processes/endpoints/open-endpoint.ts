@@ -1,6 +1,7 @@
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, type FileEntry, FileError } from '../../adapters/files/port.ts';
 import { refuseUnreadableKeys } from '../../adapters/files/private-key.ts';
+import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { acceptHostKey } from '../../commands/endpoints.ts';
@@ -27,6 +28,7 @@ import { anyOf } from '../../domain/text.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { folderBelow } from '../../domain/uri.ts';
 import { openCredentials } from './credentials.ts';
+import { forgetRejection, noteRejection } from './sign-in-holds.ts';
 
 const WITH_HOST_KEY = anyOf(
   PROTOCOLS.filter(({ fields }) => 'host_key_sha256' in fields).map(({ label }) => label),
@@ -89,9 +91,31 @@ export interface Lister {
   close(): Promise<void>;
 }
 
-/** Opens a saved endpoint for many listings. Throws FileError. */
-export async function openLister(vault: Vault, endpoint: Endpoint): Promise<Lister> {
-  return openFileEndpoint(endpoint, await openCredentials(vault, endpoint));
+/**
+ * Opens a saved endpoint for many listings, and records whether its server accepts the credentials.
+ * Throws FileError.
+ */
+export async function openLister(
+  { vault, sql }: { vault: Vault; sql: Sql },
+  endpoint: Endpoint,
+): Promise<Lister> {
+  const remote = await openFileEndpoint(endpoint, await openCredentials(vault, endpoint));
+  let signedIn = false;
+  return {
+    async list(path, signal) {
+      try {
+        const entries = await remote.list(path, signal);
+        if (!signedIn) await forgetRejection(sql, endpoint);
+        signedIn = true;
+        return entries;
+      } catch (error) {
+        if (error instanceof FileError && error.code === 'auth_failed')
+          await noteRejection(sql, endpoint);
+        throw error;
+      }
+    },
+    close: () => remote.close(),
+  };
 }
 
 /**

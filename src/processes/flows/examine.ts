@@ -72,7 +72,8 @@ export async function* examine(
     return;
   }
   const folder = { ...source, retries, marker: 'marker' in ready ? ready.marker : null };
-  const files = findFiles(commands, endpoints, account_id, folder, through, stop);
+  const servers = { vault: commands.vault, sql: deps.sql };
+  const files = findFiles(servers, endpoints, account_id, folder, through, stop);
   for await (const found of inChunks(files)) yield* await decideOn(found);
 
   async function decideOn(found: Found[]): Promise<Examined[]> {

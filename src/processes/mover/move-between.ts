@@ -68,6 +68,7 @@ export async function moveBetween(
   const bandwidth = deps.bandwidth.use(ends, () => buffers.keep());
   const buffers = createLimitedBuffers(deps.buffers, bandwidth.limited);
   const slot = deps.slots.take();
+  const began = performance.now();
   try {
     const to = await onSide('destination', () =>
       untilAnswered(() => deps.destinations.lend(destination.configured), signal),
@@ -97,7 +98,7 @@ export async function moveBetween(
       });
       slot.completed();
       for (const { configured } of [source, destination])
-        deps.connectivity.connected(configured.endpoint_id);
+        deps.connectivity.connected(configured.endpoint_id, performance.now() - began);
       return {
         type: 'completed',
         sizeBytes: bytes,

@@ -12,6 +12,8 @@ import {
   startDemoServer,
 } from '../../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
+import { noteRejection } from '../../../src/processes/endpoints/sign-in-holds.ts';
+import { listEndpoints } from '../../../src/projections/catalog/queries.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -203,7 +205,6 @@ describeWithPostgres('waybill endpoints', () => {
       error: { code: 'timeout', message: 'no answer' },
       probe: null,
     });
-    await sql.end();
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(
       /^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer$/m,
     );
@@ -216,6 +217,14 @@ describeWithPostgres('waybill endpoints', () => {
         error: { code: 'timeout', message: 'no answer' },
       },
     });
+    const [seen] = (await listEndpoints(sql)).filter(({ name }) => name === 'seen');
+    const probe = { latencyMs: 3, fingerprint: 'SHA256:x' };
+    await noteObservation(sql, { endpointId: id, connected: true, error: null, probe });
+    await noteRejection(sql, seen as NonNullable<typeof seen>);
+    await sql.end();
+    expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(
+      /^seen .* Authentication failed$/m,
+    );
   });
 
   it('limits the bandwidth of an endpoint', LONG, async () => {

@@ -435,7 +435,7 @@ await describeTransfers('transfers and the connectivity of endpoints', () => {
   test('a success is recorded only for an endpoint that has failed', async () => {
     const stopping = new AbortController();
     const connectivity = createConnectivity(installation, stopping.signal);
-    connectivity.connected('end_well');
+    connectivity.connected('end_well', 0);
     connectivity.failed('end_bad', { code: 'timeout', message: 'no answer' });
     await untilHealth(
       installation,
@@ -443,7 +443,7 @@ await describeTransfers('transfers and the connectivity of endpoints', () => {
       ({ failures_in_row, error }) => failures_in_row === 1 && error?.code === 'timeout',
     );
     await untilHealth(installation, 'end_bad', ({ successes_in_row }) => {
-      connectivity.connected('end_bad');
+      connectivity.connected('end_bad', 0);
       return successes_in_row > 0;
     });
     expect((await endpointConnectivity(installation.sql)).has('end_well')).toBe(false);

@@ -1,6 +1,22 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
+import {
+  endpointConnectivity,
+  noteObservation,
+} from '../../../src/processes/endpoints/connectivity.ts';
+import { noteSignIn, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
+import { accessTo, openLister } from '../../../src/processes/endpoints/open-endpoint.ts';
+import {
+  forgetEarlierRejection,
+  holdSignIn,
+  noteRejection,
+} from '../../../src/processes/endpoints/sign-in-holds.ts';
+import {
+  type ConfiguredEndpoint,
+  listEndpoints,
+} from '../../../src/projections/catalog/queries.ts';
 import { type SftpServer, startSftpServer } from '../../support/file-servers/sftp/server.ts';
 import {
   type SshSignInServer,
@@ -15,6 +31,8 @@ import {
 } from '../../support/service/installation.ts';
 import { type RunningRoles, startRoles } from '../../support/service/roles.ts';
 import { describeTransfers } from '../../support/service/transfers.ts';
+
+const REJECTED = { code: 'auth_failed', message: 'Authentication failed' };
 
 await describeTransfers('an endpoint that rejected a sign-in', () => {
   let installation: TestInstallation;
@@ -48,6 +66,14 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
       { ...server, port: refusing.port },
       { password, host_key_sha256: refusing.hostKeySha256 },
     );
+  const endpointOf = async (name: string) =>
+    (await listEndpoints(installation.sql)).find(
+      (endpoint) => endpoint.name === name,
+    ) as ConfiguredEndpoint;
+  const errorOf = async (name: string) => {
+    const { endpoint_id } = await endpointOf(name);
+    return (await endpointConnectivity(installation.sql)).get(endpoint_id)?.error ?? null;
+  };
   const tried = () => refusing.attempts.flatMap(({ password }) => password ?? []);
 
   async function failTen(): Promise<void> {
@@ -82,6 +108,52 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
       select extract(epoch from until - now())::float8 as seconds from work.sign_in_holds`;
     expect(hold?.seconds).toBeGreaterThan(0);
     expect(hold?.seconds).toBeLessThanOrEqual(60);
+  });
+
+  test('shows the rejection, which no probe hides, until it has other credentials', async () => {
+    const { endpoint_id: endpointId } = await endpointOf('refusing');
+    const probe = { latencyMs: 1, fingerprint: refusing.hostKeySha256 };
+    await noteObservation(installation.sql, { endpointId, connected: true, error: null, probe });
+    expect(await errorOf('refusing')).toEqual(REJECTED);
+    await configure('new');
+    expect(await errorOf('refusing')).toBeNull();
+    const lister = await openLister(installation, await endpointOf('refusing'));
+    await expect(lister.list('/', AbortSignal.timeout(10_000))).rejects.toThrow(REJECTED.message);
+    await lister.close();
+    expect(await errorOf('refusing')).toEqual(REJECTED);
+    await configure('wrong');
+    await failTen();
+    refusing.attempts.length = 0;
+  });
+
+  test('shows it no longer after a transfer that has signed in since', async () => {
+    const { sql } = installation;
+    const server = await endpointOf('server');
+    await holdSignIn(sql, server);
+    expect(await forgetEarlierRejection(sql, server.endpoint_id, 0)).toBe(false);
+    await sql`update work.sign_in_holds set until = now() - interval '1 second'
+               where endpoint_id = ${server.endpoint_id}`;
+    expect(await forgetEarlierRejection(sql, server.endpoint_id, 2_000)).toBe(false);
+    expect(await errorOf('server')).toEqual(REJECTED);
+    const id = await submit(installation, 'sftp://server/file', 'sftp://server/copy');
+    await untilStatus(installation, id, 'completed');
+    await vi.waitFor(async () => expect(await errorOf('server')).toBeNull(), 5_000);
+  });
+
+  test('shows it no longer after a test or a listing that has signed in', async () => {
+    const { sql, vault } = installation;
+    const server = await endpointOf('server');
+    await holdSignIn(sql, server);
+    const { credentials, definition } = await accessTo(vault, server);
+    const endpoint = await openFileEndpoint(definition, credentials);
+    await noteSignIn(sql, server, await testEndpoint({ ...server, endpoint }, () => {}));
+    expect(await errorOf('server')).toBeNull();
+    await noteRejection(sql, server);
+    expect(await errorOf('server')).toEqual(REJECTED);
+    const lister = await openLister(installation, server);
+    await lister.list('/', AbortSignal.timeout(10_000));
+    await lister.close();
+    expect(await errorOf('server')).toBeNull();
   });
 
   test('gets no sign-in from another process during the pause', async () => {

@@ -6,6 +6,7 @@ import type {
   TransferSummary,
 } from '../../api/api-types.ts';
 import { useOverview } from '../../overview.tsx';
+import { rejecting } from '../values/endpoint-health.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
 
 /** The API counts failed deliveries no further. */
@@ -46,6 +47,7 @@ export function useCounts(): Partial<Record<string, Count[]>> {
   const { in_progress = 0 } = summary?.data?.by_status ?? {};
   const failed = summary?.data ? notRetried(summary.data) : 0;
   const down = endpoints?.data ? unreachable(endpoints.data).length : 0;
+  const locked = endpoints?.data ? rejecting(endpoints.data).length : 0;
   const unlisted = flows?.data ? failing(flows.data).length : 0;
   const undelivered = failedDeliveries?.data?.pagination.total ?? 0;
   const ending = keys?.data ? expiring(keys.data).length : 0;
@@ -64,7 +66,14 @@ export function useCounts(): Partial<Record<string, Count[]>> {
         label: behind === 1 ? 'consumer behind' : 'consumers behind',
       },
     ],
-    '/console/settings/endpoints': [{ tone: 'bad', number: down, label: 'unreachable' }],
+    '/console/settings/endpoints': [
+      { tone: 'bad', number: down, label: 'unreachable' },
+      {
+        tone: 'bad',
+        number: locked,
+        label: locked === 1 ? 'rejects the sign-in' : 'reject the sign-in',
+      },
+    ],
     '/console/settings/api-keys': [
       { tone: 'warning', number: ending, label: ending === 1 ? 'expires soon' : 'expire soon' },
     ],

@@ -26,18 +26,25 @@ function hostKeyExpiresSoon(endpoint: Endpoint): boolean {
   return expiry ? Date.parse(expiry) - Date.now() < EXPIRING_SOON_MS : false;
 }
 
+const REJECTED = { tone: 'bad', label: 'Sign-in rejected' } as const;
+
 /** Returns whether transfers can reach the endpoint, as far as is known. */
 export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
   const { health, unreachable_since } = endpoint;
   if (unreachable_since !== null) return { tone: 'bad', label: 'Unreachable' };
   if (hostKeysOf(endpoint)?.length === 0)
     return { tone: 'warning', label: 'Host key not accepted' };
+  if (health?.error?.code === 'auth_failed') return REJECTED;
   if (health?.error) return { tone: 'warning', label: 'Last probe failed' };
   if (hostKeyExpiresSoon(endpoint)) return { tone: 'warning', label: 'Host key expires soon' };
   return health?.last_success_at
     ? { tone: 'good', label: 'Reachable' }
     : { tone: 'neutral', label: 'Not tried yet' };
 }
+
+/** Returns the endpoints whose servers answer, and rejected the last sign-in. */
+export const rejecting = (endpoints: EndpointList) =>
+  endpoints.data.filter((endpoint) => healthOf(endpoint) === REJECTED);
 
 /** Returns the endpoints that may not work. */
 export const doubtful = (endpoints: EndpointList) =>

@@ -9,7 +9,12 @@ import { unreachable } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
-import { announcing, doubtful, EndpointStates } from '../../components/values/endpoint-health.tsx';
+import {
+  announcing,
+  doubtful,
+  EndpointStates,
+  rejecting,
+} from '../../components/values/endpoint-health.tsx';
 import { Icon } from '../../components/values/icon.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
@@ -44,6 +49,7 @@ const COLUMNS: Column<Endpoint>[] = [
 /** Names of lists in the address, with the endpoints that they have. */
 const STATES: Record<string, { what: string; of: (endpoints: EndpointList) => Endpoint[] }> = {
   unreachable: { what: 'unreachable endpoints', of: unreachable },
+  rejecting: { what: 'endpoints that reject the sign-in', of: rejecting },
   doubtful: { what: 'endpoints that may not work', of: doubtful },
   announcing: { what: 'endpoints that announce a new host key', of: announcing },
 };

@@ -8,7 +8,12 @@ import {
   slow,
   unreachable,
 } from '../../components/layout/counts.tsx';
-import { announcing, doubtful, healthOf } from '../../components/values/endpoint-health.tsx';
+import {
+  announcing,
+  doubtful,
+  healthOf,
+  rejecting,
+} from '../../components/values/endpoint-health.tsx';
 import { distance } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
@@ -161,6 +166,7 @@ function flows({ flows: part }: Overview): Check {
 function endpoints({ endpoints: part }: Overview): Check {
   const all = part?.data ?? { data: [] };
   const down = unreachable(all);
+  const locked = rejecting(all);
   const inDoubt = doubtful(all);
   const withNewKey = announcing(all);
   const address = '/console/settings/endpoints';
@@ -186,6 +192,16 @@ function endpoints({ endpoints: part }: Overview): Check {
         items: down.map(itemOf),
         link: { href: `${address}?state=unreachable`, label: 'Show unreachable endpoints' },
       }),
+      ...found(locked.length, {
+        tone: 'bad',
+        title: `${many(locked.length, 'endpoint')} ${locked.length === 1 ? 'rejects' : 'reject'} the sign-in`,
+        items: locked.map(({ id, name }) => ({
+          name,
+          href: `${address}/${id}`,
+          detail: 'transfers fail: check its user name and its password or key',
+        })),
+        link: { href: `${address}?state=rejecting`, label: 'Show endpoints that reject it' },
+      }),
       ...found(inDoubt.length, {
         tone: 'warning',
         title: `${many(inDoubt.length, 'endpoint')} may not work`,
@@ -203,7 +219,7 @@ function endpoints({ endpoints: part }: Overview): Check {
         link: { href: `${address}?state=announcing`, label: 'Show endpoints with new keys' },
       }),
     ],
-    fine: 'No endpoint is unreachable.',
+    fine: 'No endpoint is unreachable or rejects the sign-in.',
   };
 }
 
