@@ -8,7 +8,6 @@ import {
   streamName,
 } from '../domain/events/streams.ts';
 import { type Folded, foldBatch } from './fold.ts';
-import type { Difference } from './projection.ts';
 
 interface Definition<State extends { status: string }> {
   name: string;
@@ -29,17 +28,11 @@ interface Definition<State extends { status: string }> {
 export interface AggregateTable {
   name: string;
   kind: StreamKind;
+  /** Name of the key column. */
+  key: string;
   create(tx: Transaction, schema: string): Promise<void>;
   /** Folds the events of its own streams and ignores others. */
   apply(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void>;
-  /** Does the same as `Projection.differences`. */
-  differences(
-    tx: Transaction,
-    live: string,
-    shadow: string,
-    position: bigint,
-    limit: number,
-  ): Promise<Difference[]>;
 }
 
 export function aggregateTable<State extends { status: string }>(
@@ -50,6 +43,7 @@ export function aggregateTable<State extends { status: string }>(
   return {
     name,
     kind,
+    key,
 
     async create(tx, schema) {
       await tx`
@@ -83,15 +77,6 @@ export function aggregateTable<State extends { status: string }>(
           ${tx({ [key]: parseStream(stream).id, ...changes })}
           on conflict (${tx(key)}) do update set ${tx(changes)}`;
       }
-    },
-
-    async differences(tx, live, shadow, position, limit) {
-      return tx<Difference[]>`
-        select ${tx(key)} as key, to_jsonb(l) as live, to_jsonb(s) as log
-          from ${tx(live)}.${tx(name)} l full join ${tx(shadow)}.${tx(name)} s using (${tx(key)})
-         where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-           and l is distinct from s
-         limit ${limit}`;
     },
   };
 }

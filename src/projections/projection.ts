@@ -15,6 +15,21 @@ export interface Difference {
   log?: unknown;
 }
 
+/** What is compared: the tables of two schemas, as of a position that both have reached. */
+export interface Compared {
+  live: string;
+  shadow: string;
+  /** Rows that changed in either schema since then are left out. */
+  position: bigint;
+  /** Maximum number of rows to return. */
+  limit: number;
+  /**
+   * The transfers that records of retention after `position` name: only one of both may have
+   * forgotten them. None by default.
+   */
+  leaving?: string[];
+}
+
 /** Folds a batch of a rebuild: `createFill` of a projection. */
 export type Fill = (events: StoredEvent[], removed: RemovedLeaves) => Promise<Writes | null>;
 
@@ -79,18 +94,6 @@ export interface Projection {
    * batch needs `apply`, which must end before the next call.
    */
   createFill?(sql: Sql, schema: string): Fill;
-  /**
-   * Returns the rows that differ between the tables of two schemas, at most `limit`. Compares as of
-   * a position that both have reached, and leaves out rows that changed in either since then.
-   * `leaving` are the transfers that records of retention after that position name: only one of
-   * both may have forgotten them.
-   */
-  differences(
-    tx: Transaction,
-    live: string,
-    shadow: string,
-    position: bigint,
-    limit: number,
-    leaving?: string[],
-  ): Promise<Difference[]>;
+  /** Returns the rows that differ: `tableDifferences` for most tables. */
+  differences(tx: Transaction, compared: Compared): Promise<Difference[]>;
 }

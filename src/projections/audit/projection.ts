@@ -91,7 +91,7 @@ export const auditProjection: Projection = {
          where kind = 'transfer' and subject_id = any(${gone.map(({ transfer_id }) => transfer_id)})`;
   },
 
-  async differences(tx, live, shadow, position, limit) {
+  async differences(tx, { live, shadow, position, limit }) {
     return tx<Difference[]>`
       select coalesce(l.event_id, s.event_id) as key, to_jsonb(l) as live, to_jsonb(s) as log
         from ${tx(live)}.audit l full join ${tx(shadow)}.audit s using (position, revision)

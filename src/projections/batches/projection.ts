@@ -4,7 +4,8 @@ import { batchDecider, isRejected } from '../../domain/batches/batch.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, streamPrefix } from '../../domain/events/streams.ts';
 import { aggregateTable } from '../aggregate-table.ts';
-import type { Difference, Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
+import { tableDifferences } from '../table-differences.ts';
 
 const BATCHES = aggregateTable<BatchState>({
   name: 'batches',
@@ -63,17 +64,7 @@ export const batchesProjection: Projection = {
     await saveRejected(tx, schema, events);
   },
 
-  async differences(tx, live, shadow, position, limit) {
-    const found = await BATCHES.differences(tx, live, shadow, position, limit);
-    const rows = await tx<Difference[]>`
-      select concat_ws(' ', batch_id, item) as key, to_jsonb(l) as live, to_jsonb(s) as log
-        from ${tx(live)}.rejected_items l
-        full join ${tx(shadow)}.rejected_items s using (batch_id, item)
-       where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-         and l is distinct from s
-       limit ${limit - found.length}`;
-    return [...found, ...rows];
-  },
+  differences: tableDifferences({ batches: ['batch_id'], rejected_items: ['batch_id', 'item'] }),
 };
 
 async function saveRejected(tx: Transaction, schema: string, events: StoredEvent[]): Promise<void> {

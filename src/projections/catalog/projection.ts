@@ -6,7 +6,8 @@ import { keyDecider } from '../../domain/key.ts';
 import type { WebhookState } from '../../domain/webhook.ts';
 import { webhookDecider } from '../../domain/webhook.ts';
 import { aggregateTable } from '../aggregate-table.ts';
-import type { Difference, Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
+import { tableDifferences } from '../table-differences.ts';
 
 const TABLES = [
   aggregateTable<EndpointState>({
@@ -80,10 +81,5 @@ export const catalogProjection: Projection = {
     for (const table of TABLES) await table.apply(tx, schema, events);
   },
 
-  async differences(tx, live, shadow, position, limit) {
-    const found: Difference[] = [];
-    for (const table of TABLES)
-      found.push(...(await table.differences(tx, live, shadow, position, limit - found.length)));
-    return found;
-  },
+  differences: tableDifferences(Object.fromEntries(TABLES.map(({ name, key }) => [name, [key]]))),
 };

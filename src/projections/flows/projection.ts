@@ -2,7 +2,8 @@ import { streamPrefix } from '../../domain/events/streams.ts';
 import { flowDecider } from '../../domain/flows/decider.ts';
 import type { FlowState } from '../../domain/flows/flow.ts';
 import { aggregateTable } from '../aggregate-table.ts';
-import type { Difference, Projection } from '../projection.ts';
+import type { Projection } from '../projection.ts';
+import { tableDifferences } from '../table-differences.ts';
 import { saveSkipped, saveTakenFiles } from './save-files.ts';
 import { saveRuns } from './save-runs.ts';
 
@@ -90,21 +91,9 @@ export const flowsProjection: Projection = {
     await saveTakenFiles(tx, schema, events);
   },
 
-  async differences(tx, live, shadow, position, limit) {
-    const found = await FLOWS.differences(tx, live, shadow, position, limit);
-    for (const [table, key] of Object.entries({
-      flow_runs: tx`run_id`,
-      flow_files: tx`flow_id, file_key`,
-    }))
-      found.push(
-        ...(await tx<Difference[]>`
-          select concat_ws(' ', ${key}) as key, to_jsonb(l) as live, to_jsonb(s) as log
-            from ${tx(live)}.${tx(table)} l
-            full join ${tx(shadow)}.${tx(table)} s using (${key})
-           where coalesce(l.position, 0) <= ${position} and coalesce(s.position, 0) <= ${position}
-             and l is distinct from s
-           limit ${limit - found.length}`),
-      );
-    return found;
-  },
+  differences: tableDifferences({
+    flows: ['flow_id'],
+    flow_runs: ['run_id'],
+    flow_files: ['flow_id', 'file_key'],
+  }),
 };

@@ -6,10 +6,7 @@ import type { Difference, Projection } from '../projection.ts';
 /** Returns the rows that differ between two schemas: `Projection.differences` of `proof`. */
 export const proofDifferences: Projection['differences'] = async (
   tx,
-  live,
-  shadow,
-  position,
-  limit,
+  { live, shadow, position, limit },
 ) => {
   const sizeOfLast = (schema: string, condition: Fragment) => tx`
     coalesce((

@@ -25,7 +25,7 @@ export function compare(
     const rebuilt = await loadCheckpoint(tx, 'read.checkpoints', checkpoint);
     // Tables of another version have other columns, so a comparison is impossible.
     if (!live || live.version !== rebuilt?.version) return null;
-    const both = live.position < rebuilt.position ? live.position : rebuilt.position;
+    const position = live.position < rebuilt.position ? live.position : rebuilt.position;
     // The join of about 100,000 rows fits into this memory. A larger one spills to disk.
     await tx`set local work_mem = '32MB'`;
     const end = await endOfLog(store, live.position);
@@ -33,9 +33,9 @@ export function compare(
     const reached = live.position < end ? live.position : end;
     beyond.push(...(await rowsBeyond(tx, projection, reached, DIFFERENCES_SHOWN - beyond.length)));
     const limit = DIFFERENCES_SHOWN - beyond.length;
-    const leaving = await leavingAfter(store, both);
-    const found = await projection.differences(tx, LIVE_SCHEMA, schema, both, limit, leaving);
-    return [...beyond, ...found];
+    const leaving = await leavingAfter(store, position);
+    const compared = { live: LIVE_SCHEMA, shadow: schema, position, limit, leaving };
+    return [...beyond, ...(await projection.differences(tx, compared))];
   }) as Promise<Difference[] | null>;
 }
 

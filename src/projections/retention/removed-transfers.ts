@@ -81,10 +81,7 @@ export async function saveRetentionRecords(
  */
 export const retentionDifferences: Projection['differences'] = (
   tx,
-  live,
-  shadow,
-  position,
-  limit,
+  { live, shadow, position, limit },
 ) => tx<Difference[]>`
     with compared as (
       select case when count(distinct event_id) = 1 then '' else 'completed' end as without

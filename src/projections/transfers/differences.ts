@@ -11,28 +11,17 @@ import { retentionDifferences } from '../retention/removed-transfers.ts';
 import { batchOf, hasBatch } from './columns.ts';
 
 /** Returns the rows that differ between two schemas: `Projection.differences` of `transfers`. */
-export const transferDifferences: Projection['differences'] = async (
-  tx,
-  live,
-  shadow,
-  position,
-  limit,
-  leaving,
-) => {
-  const inRecords = await retentionDifferences(tx, live, shadow, position, limit);
-  const left = limit - inRecords.length;
-  const inRows = await rowDifferences(tx, live, shadow, position, left, leaving);
-  const found = [...inRecords, ...inRows];
-  return [...found, ...(await countDifferences(tx, live, limit - found.length))];
+export const transferDifferences: Projection['differences'] = async (tx, compared) => {
+  const { live, limit } = compared;
+  const found = await retentionDifferences(tx, compared);
+  found.push(...(await rowDifferences(tx, { ...compared, limit: limit - found.length })));
+  found.push(...(await countDifferences(tx, live, limit - found.length)));
+  return found;
 };
 
 const rowDifferences: Projection['differences'] = async (
   tx,
-  live,
-  shadow,
-  position,
-  limit,
-  leaving = [],
+  { live, shadow, position, limit, leaving = [] },
 ) => {
   const inColumns = tx`
     (l.account_id, l.status, l.created_at, l.destination, l.revision, l.position)

@@ -291,7 +291,9 @@ describeWithPostgres('the tree over the log', () => {
     await fold(shadow, events);
     const { sql } = database;
     const differences = () =>
-      sql.begin((tx) => proofProjection.differences(tx, live, shadow, 650n, 20));
+      sql.begin((tx) =>
+        proofProjection.differences(tx, { live, shadow, position: 650n, limit: 20 }),
+      );
     expect(await differences()).toEqual([]);
     await sql`
       update ${sql(live)}.proof_tiles set hashes = set_byte(hashes, 100, 255 - get_byte(hashes, 100))
@@ -311,7 +313,9 @@ describeWithPostgres('the tree over the log', () => {
     const { sql } = database;
     await sql`update ${sql(live)}.proof_tiles set ${sql.unsafe(change)} where tile = 1`;
     expect(
-      await sql.begin((tx) => proofProjection.differences(tx, live, shadow, 300n, 20)),
+      await sql.begin((tx) =>
+        proofProjection.differences(tx, { live, shadow, position: 300n, limit: 20 }),
+      ),
     ).toEqual([{ key: 'tile 0/1' }]);
   });
 
@@ -333,7 +337,7 @@ describeWithPostgres('the tree over the log', () => {
       let found: { key: string }[] = [];
       const work = sql.begin(async (tx) => {
         await tx`${change}`;
-        found = await proofProjection.differences(tx, live, shadow, 650n, 20);
+        found = await proofProjection.differences(tx, { live, shadow, position: 650n, limit: 20 });
         throw undo;
       });
       await expect(work).rejects.toBe(undo);

@@ -129,7 +129,7 @@ export function createTransferSearch(segmentRows: number): Projection {
       return full.length > 0 ? null : (statement) => inserts(statement, schema, created);
     },
 
-    async differences(tx, live, shadow, position, limit, leaving = []) {
+    async differences(tx, { live, shadow, position, limit, leaving = [] }) {
       const digests = (schema: string) => tx`
         select transfer_id, account_id, created_at, position, md5(text) as digest
           from ${tx(schema)}.transfer_search`;

@@ -411,7 +411,9 @@ describeWithPostgres('searches', () => {
         .reverse()
         .filter((id) => !ids.has(id)),
     );
-    const differing = await sql.begin((tx) => search.differences(tx, 'read', 'read', 0n, 10));
+    const differing = await sql.begin((tx) =>
+      search.differences(tx, { live: 'read', shadow: 'read', position: 0n, limit: 10 }),
+    );
     expect(differing).toEqual([]);
   });
 });
