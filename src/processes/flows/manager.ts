@@ -1,7 +1,7 @@
 /*
  * The process manager of flows. Its to-do list is the read model of flows: those that are active,
- * were asked for a run, or have an open run. One process of the installation works on them at a
- * time.
+ * were asked for a run, or have an open run. process-manager.ts looks at it, in one process of the
+ * installation at a time.
  *
  * - A flow whose time has come (schedule.ts) is listed (run.ts). If there is a file to take, the
  *   run starts: `flow.run_started` names a batch, and the files become its items, page by page.
@@ -25,78 +25,47 @@
  *   taken.
  * - A `new_only` flow cannot list the folder whose files it is to skip. It looks again after 5 s, and
  *   then after twice the last wait, five minutes at most.
- * - A store is unavailable, or one flow fails. It is set aside for a moment, and the others
- *   continue.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { listen } from '../../adapters/postgres/listen.ts';
 import { changeFlow, outcomeOf, withLast } from '../../commands/flows.ts';
-import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { BatchCompleted } from '../../domain/batches/batch.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import type { Flow, OpenRun, ShownFlow } from '../../domain/flows/flow.ts';
-import { CHECKPOINT_CHANNEL } from '../../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { flowsAtWork, progressOfRuns, type RunProgress } from '../../projections/flows/queries.ts';
-import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.ts';
-import { untilCaughtUp } from '../../projections/until-caught-up.ts';
-import { inOneProcess } from '../in-one-process.ts';
+import { runProcessManager, type UnderWay } from '../process-manager.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt, nextTurn, type Turn } from './schedule.ts';
 import { lastLooks } from './table.ts';
 
-/** Time between two looks, while there is news. */
-const LOOK_MS = 500;
-/** How long without news, unless a flow is due before. */
-const QUIET_MS = 5_000;
-const SET_ASIDE_MS = 5_000;
-
 export type FlowManagerDeps = RunDeps & ConsumerDeps;
 
 /** Works on flows until the signal aborts, if no other process does. */
-export async function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Promise<void> {
-  const wakeUp = createWakeUp();
-  const unlisten = listen(deps.sql, CHECKPOINT_CHANNEL, (payload) => {
-    if (payload.startsWith('flows:')) wakeUp.wake();
-  });
-  signal.addEventListener('abort', wakeUp.wake);
-  // A catalog that is being filled lacks endpoints. A run would fail without the endpoint of its
-  // flow.
-  await untilCaughtUp(deps, projectionConsumer(PROJECTIONS.catalog), signal);
-  await inOneProcess(deps.locks, 'flows', signal, async (held) => {
-    const round = new AbortController();
-    const stop = AbortSignal.any([held, round.signal]);
-    const running: Running = new Map();
-    const begun = new Map<string, number>();
-    const seen: Seen = new Map();
-    try {
-      while (!stop.aborted) {
-        const due = await takeUp(deps, { running, begun, seen }, wakeUp.wake, stop);
-        await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
-        await wakeUp.wait(Math.max(0, Math.min(QUIET_MS, due - Date.now())));
-      }
-    } catch (error) {
-      deps.logger.error({ err: error }, 'flows could not be processed; retrying in 5 s');
-      await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
-    } finally {
-      round.abort();
-      await Promise.all([...running.values()].map(({ done }) => done));
-    }
-  });
-  unlisten();
+export function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Promise<void> {
+  return runProcessManager<Work>(
+    deps,
+    {
+      subject: { one: 'flow', all: 'flows' },
+      isNews: (payload) => payload.startsWith('flows:'),
+      createRound(underWay) {
+        const memory: Memory = { begun: new Map(), seen: new Map() };
+        return () => takeUp(deps, underWay, memory);
+      },
+    },
+    signal,
+  );
 }
 
-/** The work that is under way, by flow. */
-type Running = Map<string, { listing: Turn | null; done: Promise<void> }>;
+/** Work on a flow that is under way. `listing` is null if it ends runs. */
+interface Work {
+  listing: Turn | null;
+}
 
-/** When each flow was first seen with its `scheduled_from`, in epoch ms. */
-type Seen = Map<string, { scheduledFrom: string; at: number }>;
-
+/** What a round remembers of flows. */
 interface Memory {
-  running: Running;
   /** The time of the last listing of each flow, in epoch ms. */
   begun: Map<string, number>;
-  seen: Seen;
+  /** When each flow was first seen with its `scheduled_from`, in epoch ms. */
+  seen: Map<string, { scheduledFrom: string; at: number }>;
 }
 
 /**
@@ -105,9 +74,8 @@ interface Memory {
  */
 async function takeUp(
   deps: FlowManagerDeps,
-  { running, begun, seen }: Memory,
-  onEnd: () => void,
-  stop: AbortSignal,
+  underWay: UnderWay<Work>,
+  { begun, seen }: Memory,
 ): Promise<number> {
   const flows = await flowsAtWork(deps.sql);
   const ids = flows.map(({ state }) => state.flow_id);
@@ -121,24 +89,6 @@ async function takeUp(
   for (const times of [begun, seen])
     for (const id of times.keys()) if (!known.has(id)) times.delete(id);
 
-  function start({ state }: ShownFlow, listing: Turn | null, work: Promise<void>): void {
-    const { flow_id } = state;
-    const done = work
-      .catch(async (error: unknown) => {
-        if (stop.aborted) return;
-        deps.logger.error(
-          { err: error, flow_id },
-          'a flow could not be processed; retrying in 5 s',
-        );
-        await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
-      })
-      .finally(() => {
-        running.delete(flow_id);
-        onEnd();
-      });
-    running.set(flow_id, { listing, done });
-  }
-
   let next = Number.POSITIVE_INFINITY;
   const waiting: (Turn & { flow: ShownFlow })[] = [];
   for (const flow of flows) {
@@ -148,31 +98,32 @@ async function takeUp(
     const isDue = due !== null && due <= now;
     // One that is due and does not start waits for news.
     if (due !== null && !isDue) next = Math.min(next, due);
-    if (running.has(flow_id)) continue;
+    if (underWay.get(flow_id)) continue;
     const ended = endedRuns(flow.state, byBatch);
-    if (ended.length > 0) start(flow, null, complete(deps, flow, ended));
+    if (ended.length > 0)
+      underWay.start(flow_id, { listing: null }, () => complete(deps, flow, ended));
     else if (isDue && !isDelayed(flow.state, byBatch))
       waiting.push({ flow, accountId, since: Math.max(due, begun.get(flow_id) ?? 0) });
   }
   for (;;) {
-    const turn = nextTurn(waiting, listings(running));
+    const turn = nextTurn(
+      waiting,
+      underWay.all().flatMap(({ listing }) => listing ?? []),
+    );
     if (turn === null) return next;
     waiting.splice(waiting.indexOf(turn), 1);
-    begun.set(turn.flow.state.flow_id, Date.now());
-    start(turn.flow, turn, list(deps, turn.flow, stop));
+    const { flow_id } = turn.flow.state;
+    begun.set(flow_id, Date.now());
+    underWay.start(flow_id, { listing: turn }, (stop) => list(deps, turn.flow, stop));
   }
 }
 
 /** Returns when a flow was first seen with its `scheduled_from`: now, if it was not yet. */
-function seenAt(seen: Seen, { flow_id, scheduled_from }: Flow, now: number): number {
+function seenAt(seen: Memory['seen'], { flow_id, scheduled_from }: Flow, now: number): number {
   const before = seen.get(flow_id);
   if (before?.scheduledFrom === scheduled_from) return before.at;
   seen.set(flow_id, { scheduledFrom: scheduled_from, at: now });
   return now;
-}
-
-function listings(running: Running): Turn[] {
-  return [...running.values()].flatMap(({ listing }) => listing ?? []);
 }
 
 async function list(deps: FlowManagerDeps, flow: ShownFlow, stop: AbortSignal): Promise<void> {
