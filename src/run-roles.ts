@@ -16,7 +16,7 @@ import { runFlows } from './processes/flows/manager.ts';
 import { runHousekeeping } from './processes/housekeeping/housekeeping.ts';
 import { runMover } from './processes/mover/mover.ts';
 import { runProjectionTasks } from './processes/projections/tasks.ts';
-import { openCheckpointSink } from './processes/proof/open-sink.ts';
+import { openSinks } from './processes/proof/open-sink.ts';
 import { runSigner } from './processes/proof/signer.ts';
 import { runSinks } from './processes/proof/sinks.ts';
 import { createDeliverer } from './processes/webhooks/deliverer/deliverer.ts';
@@ -82,11 +82,8 @@ function runProjector({ installation, health, signal, run, consume }: Context): 
   }
   run(runProjectionTasks(rebuilding, signal));
   run(runSigner(installation, signal, health.report('signer')));
-  const { vault, commands } = installation;
-  const sinks = installation.config.checkpointSinks.map((url) => ({
-    url,
-    sink: openCheckpointSink({ vault, endpoints: commands.endpoints }, url),
-  }));
+  const { vault, commands, config } = installation;
+  const sinks = openSinks({ vault, endpoints: commands.endpoints }, config.checkpointSinks);
   const reports = sinks.map((_, i) => health.report(`checkpoint_sink_${i + 1}`));
   run(runSinks(installation, sinks, signal, (i, status) => reports[i]?.(status)));
 }

@@ -15,6 +15,11 @@ export interface CheckpointSink {
    */
   newest(): Promise<string | null>;
   /**
+   * Returns false if the place has lost the checkpoint of a size that it took. True for a place that
+   * does not show what it has.
+   */
+  has(size: number): Promise<boolean>;
+  /**
    * Keeps a checkpoint. `prove` returns the proof that it extends the checkpoint of another size.
    * Resolves if the place has it already. Throws if it does not take it, and SinkRefuses if it
    * never will.

@@ -25,6 +25,7 @@ export function createWitnessSink(url: string): CheckpointSink {
 
   return {
     newest: async () => null,
+    has: async () => true,
     async keep(checkpoint, prove) {
       // An older log was restored while this process runs. The answer of the witness tells.
       if (known > checkpoint.size) known = 0;

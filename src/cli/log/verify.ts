@@ -8,7 +8,8 @@ import type { EventStore } from '../../adapters/event-store/port.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { SIGNING_KEYS } from '../../domain/events/streams.ts';
 import type { Installation } from '../../installation.ts';
-import type { Fault } from '../../processes/verification/fault.ts';
+import { openSinks } from '../../processes/proof/open-sink.ts';
+import type { Check, Fault } from '../../processes/verification/fault.ts';
 import {
   type DamagedCheckpoint,
   type KeptCheckpoint,
@@ -108,11 +109,13 @@ async function withFollowing(
 }
 
 async function verify(
-  { store, patient, logId, otherVersions }: Installation,
+  installation: Installation,
   { checkpoints, damaged, keys }: Given,
   { resume, json }: VerifyOptions,
 ): Promise<void> {
   failUntilVerdict();
+  const { store, patient, logId, otherVersions, vault, commands, config } = installation;
+  const sinks = openSinks({ vault, endpoints: commands.endpoints }, config.checkpointSinks);
   const run = { logId, checkpoints, damaged, keys };
   const saved = resume === undefined ? null : await unlessGone(readFile(resume, 'utf8'));
   const bar = json ? null : createProgressBar();
@@ -125,7 +128,7 @@ async function verify(
       comparesTree: !otherVersions.has('proof'),
     },
     {
-      ...{ checkpoints, damaged, keys },
+      ...{ checkpoints, damaged, keys, sinks },
       resume: saved === null ? null : readState(saved, run),
       async report(fault) {
         bar?.clear();
@@ -188,8 +191,11 @@ function aboutKeys(
   return notes.length === 0 ? null : notes.join('\n');
 }
 
+/** What the faults of these checks are in, and those of the others are in the log. */
+const PLACES: Partial<Record<Check, string>> = { code: 'the database', sink: 'the checkpoints' };
+
 function inWords({ check, stream, revision, event_id, problem }: Fault): string {
-  if (stream === null) return `${check === 'code' ? 'the database' : 'the log'}: ${problem}`;
+  if (stream === null) return `${PLACES[check] ?? 'the log'}: ${problem}`;
   const place = revision === null ? stream : `${stream} revision ${revision}`;
   return `${place} (${event_id}): ${problem}`;
 }

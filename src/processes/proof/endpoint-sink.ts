@@ -57,6 +57,7 @@ export function createEndpointSink(deps: EndpointSinkDeps, folder: string): Chec
 
   return {
     newest: () => withFile(checkpointFile(0), newestIn),
+    has: (size) => withFile(checkpointFile(size), isThere),
     keep: (checkpoint) =>
       withFile(checkpointFile(checkpoint.size), (remote, path) => write(remote, path, checkpoint)),
   };
@@ -72,6 +73,17 @@ async function newestIn(remote: FileEndpoint, path: string): Promise<string | nu
   });
   const name = newestFile(entries.map((entry) => entry.name));
   return name && read(remote, join(folder, name), signal);
+}
+
+async function isThere(remote: FileEndpoint, path: string): Promise<boolean> {
+  const found = read(remote, path, AbortSignal.timeout(WITHIN_MS));
+  return found.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof FileError && error.code === 'source_not_found') return false;
+      throw error;
+    },
+  );
 }
 
 /** Writes the note, unless the file is there. Throws SinkRefuses if the file has another note. */

@@ -7,6 +7,9 @@
  * with the log cannot show that. The sink then gets nothing more, so that it keeps one history. The
  * sink is asked again if the log loses the checkpoint that it took: a copy may be restored, or an
  * older standby take over, while this process runs.
+ *
+ * A sink that lost the last checkpoint that it took gets no further one either: that would hide the
+ * loss. The table of the sinks says what it took, also after a restart.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -25,7 +28,7 @@ import {
 import { rootAt } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { inOneProcess } from '../in-one-process.ts';
-import { forgetOthers, saveFailed, saveTaken } from './sink-table.ts';
+import { forgetOthers, saveFailed, saveTaken, sinkStates } from './sink-table.ts';
 
 const LOOK_MS = 5_000;
 const LONGEST_PAUSE_MS = 300_000;
@@ -33,7 +36,7 @@ const LONGEST_PAUSE_MS = 300_000;
 /** Whether a sink keeps the last checkpoint, for readiness. */
 export interface SinkStatus {
   state: 'keeping';
-  /** Number of events that the last checkpoint covers that this process sent to it. */
+  /** Number of events that the last checkpoint covers that it has taken. */
   size: number | null;
   /** `refuses`: it has a checkpoint that this log does not have. */
   failing: 'no' | 'retries' | 'refuses';
@@ -131,6 +134,9 @@ async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
   const comparison = feed.isCompared ? 'done' : await compareNewest(deps, sink);
   feed.isCompared = comparison === 'done';
   if (!latest || comparison === 'later' || latest.revision <= (feed.taken?.revision ?? -1)) return;
+  feed.size ??= (await sinkStates(sql, [url]))[0]?.state?.size ?? null;
+  if (feed.size !== null && (await hasLostCheckpoint(sink, feed.size)))
+    throw new Error(`it ${lossOf(feed.size)}`);
   await sink.keep(latest, (from) => proveConsistency(sql, from, latest));
   // A sink that takes checkpoints may be unable to list them: half a million a year.
   if (!feed.isCompared)
@@ -139,6 +145,19 @@ async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
   Object.assign(feed, { isCompared: true, taken: latest, size, failures: 0 });
   report({ state: 'keeping', size, failing: 'no' });
   await saveTaken(sql, url, size).catch(() => undefined);
+}
+
+/** Returns false also if the sink does not say: `keep` then says why. */
+async function hasLostCheckpoint(sink: CheckpointSink, size: number): Promise<boolean> {
+  return !(await sink.has(size).catch(() => true));
+}
+
+/** Returns what is wrong with a sink that lost a checkpoint. */
+export function lossOf(size: number): string {
+  return (
+    `lacks the checkpoint over ${size} events, which it took: the file was removed, or another ` +
+    'disk is in its place. Put it back, or set another place'
+  );
 }
 
 /** Says that a sink did not take a checkpoint, and when it is asked again. Never rejects. */

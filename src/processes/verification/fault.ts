@@ -2,9 +2,9 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 
 /**
  * What found a fault: the stream by itself, the positions, the functions and triggers of the
- * database, the API, a kept checkpoint, or a key that the reader gave.
+ * database, the API, a kept checkpoint, a place that keeps them, or a key that the reader gave.
  */
-export type Check = 'stream' | 'positions' | 'code' | 'api' | 'checkpoint' | 'key';
+export type Check = 'stream' | 'positions' | 'code' | 'api' | 'checkpoint' | 'sink' | 'key';
 
 /** A fault of the log and its place. The place is null if the fault concerns no single event. */
 export interface Fault {

@@ -7,7 +7,8 @@
  * - the keys that sign checkpoints, and the checkpoints in the log (logged-keys.ts),
  * - these keys against those that the API shows (shown-keys.ts),
  * - the tree over all events against the checkpoints in the log, and against those that were kept
- *   elsewhere (compared-tree.ts).
+ *   elsewhere (compared-tree.ts),
+ * - that each sink still has the last checkpoint that it took (sink-faults.ts).
  *
  * Events that left the log by retention are in the tree, not in the log: their records have the
  * hashes of their leaves. An event that is missing without a record counts as removed. A record
@@ -38,6 +39,7 @@ import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves, type Woven } from '../../projections/retention/removed-leaves.ts';
 import { leavingAfter } from '../../projections/retention/removed-transfers.ts';
+import type { NamedSink } from '../proof/sinks.ts';
 import { type CheckedStreamsState, createCheckedStreams } from './checked-streams.ts';
 import { type ComparedApiDeps, type ComparedApiState, createComparedApi } from './compared-api.ts';
 import { type ComparedTreeState, createComparedTree } from './compared-tree.ts';
@@ -49,6 +51,7 @@ import { createLoggedKeys, type LoggedKey } from './logged-keys.ts';
 import { positionFaults } from './position-faults.ts';
 import { misnamed, recordFaults } from './retention-faults.ts';
 import { faultsOfShownKeys } from './shown-keys.ts';
+import { sinkFaults } from './sink-faults.ts';
 
 const BATCH = 5_000;
 
@@ -91,6 +94,8 @@ export interface VerificationOptions {
   damaged?: DamagedCheckpoint[];
   /** Public keys from which the keys of the log must follow. None: this is not checked. */
   keys?: readonly KeyObject[];
+  /** The places of the settings that keep checkpoints. */
+  sinks?: NamedSink[];
   /** Null begins with the first event. */
   resume: VerificationState | null;
   report(fault: Fault): Promise<void>;
@@ -173,7 +178,7 @@ interface CheckedLog {
 
 async function createCheckedLog(
   deps: VerificationDeps,
-  { checkpoints, keys: given = [] }: VerificationOptions,
+  { checkpoints, keys: given = [], sinks = [] }: VerificationOptions,
   start: VerificationState,
 ): Promise<CheckedLog> {
   const { store, sql, logId } = deps;
@@ -249,6 +254,7 @@ async function createCheckedLog(
       if (from === null && events === 0) yield* faultsOfFirst(null);
       yield* positionFaults(store, removedBefore, () => countNamed(hasFaults()));
       yield* faultsOfCode(deps);
+      yield* sinkFaults(sql, sinks);
       yield* api.faultsAtEnd(streams.open(), position);
       yield* tree.faultsAtEnd(deps);
       yield* keys.faultsAtEnd(checkpoints);

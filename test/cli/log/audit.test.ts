@@ -8,6 +8,7 @@ import {
 import { access, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import pino from 'pino';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
@@ -21,6 +22,7 @@ import { leafHash } from '../../../src/domain/proof/hash.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { signNote } from '../../../src/domain/proof/note.ts';
 import { openInstallation } from '../../../src/installation.ts';
+import { saveTaken } from '../../../src/processes/proof/sink-table.ts';
 import { changeLog } from '../../support/event-store/replace-log.ts';
 import {
   createTestDatabase,
@@ -439,6 +441,20 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     await sql`delete from work.sql_functions where name = 'log.refuse_change'`;
     expect((await cli.run(['audit', 'verify'])).stdout).not.toContain(line);
     await expect(sql`update log.events set data = data`).rejects.toThrow('append-only');
+  });
+
+  it('names a place that lost the last checkpoint that it took', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'waybill-sink-'));
+    const url = pathToFileURL(folder).href;
+    await saveTaken(database.sql, url, 7);
+    const other = createCli({ ...settings, WAYBILL_CHECKPOINT_SINKS: url });
+    const line = 'the checkpoints: place 1 of WAYBILL_CHECKPOINT_SINKS lacks the checkpoint over 7';
+    const { code, stdout } = await other.run(['audit', 'verify']);
+    expect(code).toBe(1);
+    expect(stdout).toContain(line);
+    await rm(folder, { recursive: true });
+    // The disk may be away.
+    expect((await other.run(['audit', 'verify'])).stdout).not.toContain(line);
   });
 
   it(

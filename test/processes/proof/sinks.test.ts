@@ -7,13 +7,15 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { checkpointFile } from '../../../src/adapters/checkpoint-sinks/port.ts';
 import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
-import { openCheckpointSink } from '../../../src/processes/proof/open-sink.ts';
+import { openCheckpointSink, openSinks } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
-import { runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
+import { type NamedSink, runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
+import { sinkFaults } from '../../../src/processes/verification/sink-faults.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
@@ -83,6 +85,10 @@ describeWithPostgres('the sinks of checkpoints', () => {
     return checkpointNow(installation, CAUSE);
   }
 
+  function opened(urls: string[]): NamedSink[] {
+    return openSinks({ ...installation, endpoints: installation.commands.endpoints }, urls);
+  }
+
   /** Runs the sinks of these URLs until the work is done. */
   async function whileRunning(
     urls: string[],
@@ -90,8 +96,7 @@ describeWithPostgres('the sinks of checkpoints', () => {
   ): Promise<void> {
     const stopping = new AbortController();
     const statuses: (SinkStatus | undefined)[] = [];
-    const deps = { ...installation, endpoints: installation.commands.endpoints };
-    const sinks = urls.map((url) => ({ url, sink: openCheckpointSink(deps, url) }));
+    const sinks = opened(urls);
     const report = (index: number, status: SinkStatus) => {
       statuses[index] = status;
     };
@@ -167,6 +172,48 @@ describeWithPostgres('the sinks of checkpoints', () => {
       await eventually(() => statuses[0]?.failing).toBe('retries');
     });
   });
+
+  it.each(ENDPOINT_KINDS.sftp.whyNot === null ? ['folder', 'endpoint'] : ['folder'])(
+    'get nothing more while their %s lacks the last checkpoint that it took',
+    async (kind) => {
+      const disk = kind === 'folder' ? null : await ENDPOINT_KINDS.sftp.start();
+      if (disk) await configureEndpoint(installation, { ...disk.request, name: 'disk' });
+      const own = disk?.root ?? (await mkdtemp(join(tmpdir(), 'waybill-sink-')));
+      const url = disk ? 'sftp://disk/kept/' : pathToFileURL(own).href;
+      onTestFinished(async () => {
+        await disk?.stop();
+        await rm(own, { recursive: true, force: true });
+      });
+      const { size } = await sign();
+      await whileRunning([url], async (statuses) => {
+        await eventually(() => statuses).toEqual([keeps(size)]);
+      });
+      const file = join(own, disk ? 'kept' : '', checkpointFile(size));
+      await rename(file, `${own}-lost`);
+      const lost = async () => {
+        for await (const { problem } of sinkFaults(installation.sql, opened([url]))) return problem;
+        return null;
+      };
+      const problem = `lacks the checkpoint over ${size} events, which it took: the file was removed`;
+      expect(await lost()).toContain(`place 1 of WAYBILL_CHECKPOINT_SINKS ${problem}`);
+      const next = await sign();
+      for (const _ of ['first', 'after a restart'])
+        await whileRunning([url], async () => {
+          await eventually(() => sinkStates(installation.sql, [url])).toMatchObject([
+            { state: { size, error: expect.stringContaining(`it ${problem}`), refuses: false } },
+          ]);
+        });
+      await rename(`${own}-lost`, file);
+      expect(await lost()).toBeNull();
+      await whileRunning([url], async (statuses) => {
+        await eventually(() => statuses).toEqual([keeps(next.size)]);
+        // Also while the process runs.
+        await rm(file.replace(checkpointFile(size), checkpointFile(next.size)));
+        await sign();
+        await eventually(() => statuses[0]?.failing).toBe('retries');
+      });
+    },
+  );
 
   it('are asked again when they failed', async () => {
     const away = `${folder}-away`;

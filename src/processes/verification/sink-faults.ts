@@ -1,0 +1,20 @@
+import type { Sql } from '../../adapters/postgres/connect.ts';
+import { sinkStates } from '../proof/sink-table.ts';
+import { lossOf, type NamedSink } from '../proof/sinks.ts';
+import { type Fault, nowhere } from './fault.ts';
+
+/**
+ * Yields the sinks that lost the last checkpoint that they took. One that cannot be asked is none:
+ * it may be away. Its URL may hold a secret, so its place in the settings names it.
+ */
+export async function* sinkFaults(sql: Sql, sinks: NamedSink[]): AsyncGenerator<Fault> {
+  const states = await sinkStates(
+    sql,
+    sinks.map(({ url }) => url),
+  );
+  for (const [i, { sink }] of sinks.entries()) {
+    const size = states[i]?.state?.size ?? null;
+    if (size !== null && !(await sink.has(size).catch(() => true)))
+      yield nowhere('sink', `place ${i + 1} of WAYBILL_CHECKPOINT_SINKS ${lossOf(size)}`);
+  }
+}
