@@ -156,7 +156,7 @@ async function hasLostCheckpoint(sink: CheckpointSink, size: number): Promise<bo
 export function lossOf(size: number): string {
   return (
     `lacks the checkpoint over ${size} events, which it took: the file was removed, or another ` +
-    'disk is in its place. Put it back, or set another place'
+    'disk is in its place. Put the file or disk back, or set another place'
   );
 }
 
