@@ -43,7 +43,7 @@ function differences(installed: Code, shipped: Code): string[] {
   return [...names].sort().flatMap((name) => {
     if (!installed.has(name)) return `${name} is missing`;
     if (!shipped.has(name)) return `${name} is none of Waybill's`;
-    return installed.get(name) === shipped.get(name) ? [] : `${name} was replaced or disabled`;
+    return installed.get(name) === shipped.get(name) ? [] : `${name} was changed or disabled`;
   });
 }
 
@@ -64,11 +64,12 @@ async function createShipped(tx: Transaction, texts: string[]): Promise<void> {
 async function codeIn(tx: Transaction, schemas: string[], prefix: string): Promise<Code> {
   const prefixed = schemas.map((schema) => prefix + schema);
   const rows = await tx<{ name: string; definition: string }[]>`
-    select format('the SQL function %s.%s(%s)', nspname, proname,
-                  pg_get_function_identity_arguments(p.oid)) as name,
-           case when prokind = 'a' then '' else pg_get_functiondef(p.oid) end as definition
+    -- with all functions of this name
+    select format('the SQL function %s.%s', nspname, proname) as name,
+           string_agg(case when prokind = 'a' then '' else pg_get_functiondef(p.oid) end, E'\\n'
+                      order by proargtypes::text) as definition
       from pg_proc p join pg_namespace n on n.oid = pronamespace
-     where nspname = any(${prefixed}::text[])
+     where nspname = any(${prefixed}::text[]) group by 1
     union all
     select format('the trigger %s of %s.%s', tgname, nspname, relname),
            pg_get_triggerdef(t.oid) || case when tgenabled in ('O', 'A') then '' else ' disabled' end

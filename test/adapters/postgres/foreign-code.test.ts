@@ -15,50 +15,44 @@ const CHANGES: [string, string, string[]][] = [
     'a trigger function that refuses nothing',
     `create or replace function log.refuse_change() returns trigger language plpgsql as
        $$ begin return null; end $$`,
-    ['the SQL function log.refuse_change() was replaced or disabled'],
+    ['the SQL function log.refuse_change was changed or disabled'],
   ],
   [
     'a function with another search path',
     `alter function work.accepted_places(integer, timestamptz) set search_path = public`,
-    [
-      'the SQL function work.accepted_places(places integer, until timestamp with time zone) ' +
-        'was replaced or disabled',
-    ],
+    ['the SQL function work.accepted_places ' + 'was changed or disabled'],
   ],
   [
     'a function with the rights of its owner',
     `alter function work.claimable_routes() security definer`,
-    ['the SQL function work.claimable_routes() was replaced or disabled'],
+    ['the SQL function work.claimable_routes was changed or disabled'],
   ],
   [
     'a function without a statement',
     `create or replace function log.remove(streams text[], record_stream text,
        record_revision integer) returns void language plpgsql as $$ begin end $$`,
-    [
-      'the SQL function log.remove(streams text[], record_stream text, record_revision integer) ' +
-        'was replaced or disabled',
-    ],
+    ['the SQL function log.remove ' + 'was changed or disabled'],
   ],
   [
     'no function',
     'drop function work.claimable_routes()',
-    ['the SQL function work.claimable_routes() is missing'],
+    ['the SQL function work.claimable_routes is missing'],
   ],
   [
     'a function that a call may take for ours',
     `create function log.remove(streams text[]) returns void language sql as $$ select $$`,
-    [`the SQL function log.remove(streams text[]) is none of Waybill's`],
+    ['the SQL function log.remove was changed or disabled'],
   ],
   [
     'a trigger that never runs',
     `create or replace trigger append_only before update or truncate on log.events
        for each statement when (false) execute function log.refuse_change()`,
-    ['the trigger append_only of log.events was replaced or disabled'],
+    ['the trigger append_only of log.events was changed or disabled'],
   ],
   [
     'a trigger that runs for replicas only',
     'alter table log.events enable replica trigger whole_streams',
-    ['the trigger whole_streams of log.events was replaced or disabled'],
+    ['the trigger whole_streams of log.events was changed or disabled'],
   ],
   [
     'no trigger',
@@ -76,6 +70,11 @@ const CHANGES: [string, string, string[]][] = [
       `the trigger forge of log.events is none of Waybill's`,
       `the trigger forge of read.transfers is none of Waybill's`,
     ],
+  ],
+  [
+    'a further function',
+    'create function work.claim() returns void language sql as $$ select $$',
+    [`the SQL function work.claim is none of Waybill's`],
   ],
   [
     'a rule',

@@ -422,7 +422,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     if (how === 'removed') await sql.unsafe(trigger?.text ?? '');
     else await sql`alter table ${sql(`log.${table}`)} enable trigger ${sql(name)}`;
     expect(code).toBe(1);
-    const problem = how === 'removed' ? 'is missing' : 'was replaced or disabled';
+    const problem = how === 'removed' ? 'is missing' : 'was changed or disabled';
     const line = `the database: the trigger ${name} of log.${table} ${problem}`;
     expect(stdout).toContain(line);
     expect(before.stdout).not.toContain(line);
@@ -434,7 +434,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
       create or replace function log.refuse_change() returns trigger language plpgsql as
         $$ begin return null; end $$`;
     await sql`update log.events set data = data where revision = 0`;
-    const line = 'the database: the SQL function log.refuse_change() was replaced or disabled';
+    const line = 'the database: the SQL function log.refuse_change was changed or disabled';
     const { code, stdout } = await cli.run(['audit', 'verify']);
     expect(code).toBe(1);
     expect(stdout).toContain(line);
