@@ -26,7 +26,7 @@ export interface ProcessManager<Info> {
   /** Returns whether it has to look after this notification: `NAME:POSITION` of a read model. */
   isNews(payload: string): boolean;
   /** Called when this process begins to work, and again after an error. */
-  createRound(work: UnderWay<Info>): Round;
+  createRound(work: UnderWay<Info>): Round | Promise<Round>;
 }
 
 /** Looks once, and starts what is due. Returns when it has to look again, in epoch ms. */
@@ -63,8 +63,8 @@ export async function runProcessManager<Info>(
     const end = new AbortController();
     const stop = AbortSignal.any([held, end.signal]);
     const work = createUnderWay<Info>(deps, subject, wakeUp.wake, stop);
-    const round = createRound(work);
     try {
+      const round = await createRound(work);
       while (!stop.aborted) {
         const due = await round();
         await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);

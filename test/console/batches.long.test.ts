@@ -9,6 +9,7 @@ import {
 } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
 import { type Shelf, startShelf } from '../support/file-servers/sftp/shelf.ts';
+import { freePort } from '../support/network/free-port.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
 
 // A browser and a service share the machine with other test files.
@@ -85,6 +86,26 @@ await describeConsole('batches in the console', () => {
     const rows = page.getByRole('table', { name: 'Batches, newest first' }).getByRole('row');
     await eventually(() => rows.count()).toBe(3);
     await expectAccessible(page);
+  });
+
+  test('a batch says why its folder cannot be listed', async () => {
+    const gone = { ...shelf.endpoint, name: 'void', port: await freePort() };
+    await configureEndpoint(console.installation, gone);
+    const answer = await fetch(`${console.url}/v1/batches`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${console.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ source_uri: 'sftp://void/a/', destination_uri: 'sftp://shelf/in/' }),
+    });
+    const { id } = (await answer.json()) as { id: string };
+    const page = await console.visitSignedIn(`/console/batches/${id}`);
+    await page.getByRole('heading', { name: 'Its folder cannot be listed' }).waitFor();
+    await page.getByRole('alert').getByText('connection_failed').waitFor();
+    await page.getByText('Waybill tries it again').waitFor();
+    await expectAccessible(page);
+    await page.goto('/console/batches');
+    const row = page.getByRole('row').filter({ hasText: 'sftp://void/a/' });
+    await row.getByText('Cannot list its folder').waitFor();
+    await row.getByText('refused').waitFor();
   });
 
   test('a batch that waits is cancelled', async () => {

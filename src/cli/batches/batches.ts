@@ -6,6 +6,7 @@ import { toPage } from '../../contract/pages.ts';
 import { BATCH_STATUSES, type Batch } from '../../domain/batches/batch.ts';
 import type { Installation } from '../../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
+import { failingListings } from '../../processes/batches/failing-listings.ts';
 import { listBatches } from '../../projections/batches/queries.ts';
 import { requireAccount } from '../program/account.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -185,14 +186,17 @@ async function list(
     () => listBatches(installation.sql, account, status, { limit, offset }),
     ({ total }) => total,
   );
-  const batches = found.batches.map(({ counts, ...batch }) => toBatch(batch, counts));
+  const failing = await failingListings(installation.sql, found.batches);
+  const batches = found.batches.map(({ counts, ...batch }) =>
+    toBatch(batch, counts, failing.get(batch.batch_id)),
+  );
   const { data, pagination } = toPage(batches, { limit, offset }, found.total);
   if (json) return printJson({ data, pagination });
   await printTable(
     ['ID', 'STATUS', 'CREATED', 'ITEMS', 'COMPLETED', 'FAILED', 'SOURCE'],
-    data.map(({ id, status: is, created_at, counts, folder }) => [
+    data.map(({ id, status: is, failing: reason, created_at, counts, folder }) => [
       id,
-      is,
+      reason ? `failing: ${reason.error.code}` : is,
       created_at,
       counts.items,
       counts.completed,

@@ -4,9 +4,11 @@ import { toBatch } from '../../contract/batches/views.ts';
 import type { BatchStatus } from '../../domain/batches/batch.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { Installation } from '../../installation.ts';
+import { failingListings } from '../../processes/batches/failing-listings.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { findBatch, listRejected } from '../../projections/batches/queries.ts';
 import { listTransfers } from '../../projections/transfers/queries.ts';
+import { failureOf } from '../flows/show.ts';
 import { EXIT, type ExitCode } from '../program/exit-codes.ts';
 import { bytes, note, print, printFacts, printJson, printTable } from '../program/output.ts';
 import { createProgressBar } from '../program/progress.ts';
@@ -27,7 +29,8 @@ const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
 async function find(stores: Installation, account: string, id: string): Promise<BatchAnswer> {
   const found = await findBatch(stores, account, id);
   if (!found) throw notFound('batch');
-  return toBatch(found, found.counts);
+  const failing = await failingListings(stores.sql, [found]);
+  return toBatch(found, found.counts, failing.get(id));
 }
 
 /** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
@@ -55,11 +58,19 @@ export async function watchBatch(
 }
 
 /** Returns the share of the items that have ended, and what the bar says beside it. */
-function progressOf({ counts, bytes: size, status }: BatchAnswer): [share: number, text: string] {
+function progressOf({
+  counts,
+  bytes: size,
+  status,
+  failing,
+}: BatchAnswer): [share: number, text: string] {
   const { items, completed, failed, cancelled } = counts;
   const ended = completed + failed + cancelled;
   const failures = failed > 0 ? `, ${failed} failed` : '';
-  const listing = status === 'creating' ? ', still listing' : '';
+  const trouble = failing
+    ? `, cannot list the folder: ${failing.error.message}`
+    : ', still listing';
+  const listing = status === 'creating' ? trouble : '';
   return [
     items === 0 ? 0 : ended / items,
     `${ended} of ${items} files, ${bytes(size.completed)}${failures}${listing}`,
@@ -88,11 +99,12 @@ export async function showBatch(
 ): Promise<void> {
   const batch = await find(installation, account, id);
   if (json) return printJson(batch);
-  const { folder, counts } = batch;
+  const { folder, counts, failing } = batch;
   await printFacts({
     id,
     account,
     status: batch.status,
+    ...(failing && failureOf(failing)),
     ...(folder && { source: folder.source_uri, destination: folder.destination_uri }),
     ...(folder && { pattern: `${folder.pattern}${folder.recursive ? ', with subfolders' : ''}` }),
     ...(batch.retry_of && { 'retry of': batch.retry_of }),

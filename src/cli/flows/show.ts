@@ -133,7 +133,8 @@ function printFiles(files: FlowFileList['data']): Promise<void> {
   );
 }
 
-function failureOf({ since, error }: NonNullable<FlowAnswer['failing']>) {
+/** Returns why a flow or a batch cannot list its folder, and since when. */
+export function failureOf({ since, error }: NonNullable<FlowAnswer['failing']>) {
   return { failing: `${error.code}: ${error.message}`, 'failing since': since };
 }
 

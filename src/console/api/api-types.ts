@@ -274,6 +274,7 @@ export type Batch = {
   after?: After;
   verify?: VerifyMethod;
   preserve_mtime?: boolean;
+  failing: BatchFailure | null;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;
@@ -317,6 +318,11 @@ export type BatchCounts = {
   failed: number;
   cancelled: number;
   rejected: number;
+};
+
+export type BatchFailure = {
+  since: string;
+  error: ListingError;
 };
 
 export type BatchFolder = {
@@ -432,6 +438,7 @@ export type CreatedBatch = {
   after?: After;
   verify?: VerifyMethod;
   preserve_mtime?: boolean;
+  failing: BatchFailure | null;
   counts: BatchCounts;
   bytes: BatchBytes;
   created_at: string;

@@ -5,6 +5,7 @@ import {
   type TransferStatus,
 } from '../../domain/transfers/transfer.ts';
 import { timestamp } from '../instants.ts';
+import { listingError } from '../listing-error.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { bulkAnswer } from '../transfers/bulk.ts';
@@ -63,6 +64,14 @@ export const batch = z
       .describe('What each transfer does after it has completed. Absent if it does nothing.'),
     // Absent unless asked for.
     ...commonOptions,
+    failing: z
+      .strictObject({ since: timestamp, error: listingError })
+      .meta({ id: 'BatchFailure' })
+      .nullable()
+      .describe(
+        'Why its folder cannot be listed now. Waybill tries a few times, then rejects the folder ' +
+          'as an item. Null if all goes well.',
+      ),
     counts,
     bytes,
     created_at: timestamp,

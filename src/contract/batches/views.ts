@@ -17,7 +17,11 @@ const NOTHING_MOVED: BatchProgress = {
 };
 
 /** Returns a batch as clients see it. By default, none of its transfers has left `pending`. */
-export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): BatchAnswer {
+export function toBatch(
+  batch: Batch,
+  progress: BatchProgress = NOTHING_MOVED,
+  failing: BatchAnswer['failing'] = null,
+): BatchAnswer {
   const { batch_id, status, source, priority, notify_on_complete, metadata, after } = batch;
   const { created_at, ended_at } = batch;
   return {
@@ -31,6 +35,7 @@ export function toBatch(batch: Batch, progress: BatchProgress = NOTHING_MOVED): 
     metadata,
     ...(after && { after }),
     ...optionsOf(batch),
+    failing,
     counts: countsOf(batch, progress.transfers),
     bytes: { total: progress.bytes, completed: progress.completedBytes },
     created_at,

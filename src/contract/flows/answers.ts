@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { RUN_REASONS } from '../../domain/flows/flow.ts';
 import { PRIORITIES, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import { timestamp } from '../instants.ts';
+import { listingError } from '../listing-error.ts';
 import { pagination } from '../pages.ts';
 import { afterRequested } from '../transfers/after.ts';
 import { batchId, flowId, transferId } from '../transfers/requests.ts';
@@ -14,17 +15,6 @@ const version = z
   .string()
   .describe('Size and ETag, or size and time of the last change.')
   .meta({ examples: ['4711 2026-03-01T10:00:00.000Z'] });
-
-const listingError = z
-  .strictObject({
-    code: z.string().meta({ examples: ['permission_denied'] }),
-    message: z.string().meta({ examples: ['/out: permission denied'] }),
-    folder: z
-      .string()
-      .describe('The folder that could not be listed, below the folder of the flow.')
-      .meta({ examples: ['2026/'] }),
-  })
-  .meta({ id: 'ListingError' });
 
 export const RUN_STATUSES = [
   'requested',

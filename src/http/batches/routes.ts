@@ -5,6 +5,7 @@ import * as requests from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPage } from '../../contract/pages.ts';
 import { notFound } from '../../domain/errors.ts';
+import { failingListings } from '../../processes/batches/failing-listings.ts';
 import {
   type CountedBatch,
   findBatch,
@@ -47,7 +48,10 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { status, ...page } = request.query;
         const { accountId } = clientOf(request);
         const { batches, total } = await listBatches(sql, accountId, status, page);
-        const data = batches.map(({ counts, ...batch }) => toBatch(batch, counts));
+        const failing = await failingListings(sql, batches);
+        const data = batches.map(({ counts, ...batch }) =>
+          toBatch(batch, counts, failing.get(batch.batch_id)),
+        );
         return toPage(data, page, total);
       },
     });
@@ -66,7 +70,8 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.BatchAnswer> {
         const { counts, ...batch } = await find(request);
-        return toBatch(batch, counts);
+        const failing = await failingListings(sql, [batch]);
+        return toBatch(batch, counts, failing.get(batch.batch_id));
       },
     });
 

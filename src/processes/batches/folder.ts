@@ -4,6 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/endpoints/route.ts';
+import type { ListingError } from '../../domain/flows/flow.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { openLister } from '../endpoints/open-endpoint.ts';
@@ -18,6 +19,8 @@ export interface RemoteFolder extends WalkedFolder {
   uri: string;
   /** False to list a folder once, because a user waits for the answer. */
   retries: boolean;
+  /** Gets each failure after which a folder is listed again. */
+  onFailure?: (failure: ListingError) => Promise<void>;
 }
 
 /** Yields the files of a folder that an account may read, as `walk` does. */
@@ -42,19 +45,26 @@ export async function* findFiles(
   };
   const list: List = (path) => lister.list(remote(path), stop);
   try {
-    yield* walk(folder.retries ? retrying(list, stop) : list, folder, through, stop);
+    yield* walk(
+      folder.retries ? retrying(list, folder.onFailure, stop) : list,
+      folder,
+      through,
+      stop,
+    );
   } finally {
     await lister.close();
   }
 }
 
-function retrying(list: List, signal: AbortSignal): List {
+function retrying(list: List, onFailure: RemoteFolder['onFailure'], signal: AbortSignal): List {
   return async (path) => {
     for (const delay of RETRY_DELAYS) {
       try {
         return await list(path);
       } catch (error) {
         if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
+        const { code, message } = error;
+        await onFailure?.({ code, message, folder: path === '' ? '' : `${path}/` });
         await sleep(delay, undefined, { signal });
       }
     }

@@ -13,9 +13,11 @@ import { createPager, type RoutedItem, urisOf } from '../../domain/batches/items
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { routeOf } from '../../domain/endpoints/route.ts';
 import { DomainError } from '../../domain/errors.ts';
+import type { ListingError } from '../../domain/flows/flow.ts';
 import { optionsOf } from '../../domain/transfers/options.ts';
 import { retriedAmong } from '../../projections/transfers/changeable.ts';
 import { eachTransfer } from '../../projections/transfers/queries.ts';
+import { forgetFailingListing, noteFailingListing } from './failing-listings.ts';
 import { findFiles } from './folder.ts';
 import type { Found } from './walk.ts';
 
@@ -96,13 +98,28 @@ async function* filesOf(
   folder: BatchFolder,
   stop: AbortSignal,
 ): AsyncGenerator<Listed, void, void> {
-  const { account_id, through } = batch;
-  const whole = { ...folder, uri: folder.source_uri, retries: true };
-  for await (const found of findFiles(deps, endpoints, account_id, whole, through, stop))
-    yield {
-      item: toItem(found, folder.source_uri, endpoints, batch, (path) => urisOf(folder, path)),
-      through: found.path,
-    };
+  const { batch_id, account_id, through } = batch;
+  let isFailing = false;
+  const onFailure = (failure: ListingError) => {
+    isFailing = true;
+    return noteFailingListing(deps.sql, batch_id, failure);
+  };
+  const goesOn = async () => {
+    if (isFailing) await forgetFailingListing(deps.sql, batch_id);
+    isFailing = false;
+  };
+  const whole = { ...folder, uri: folder.source_uri, retries: true, onFailure };
+  try {
+    for await (const found of findFiles(deps, endpoints, account_id, whole, through, stop)) {
+      await goesOn();
+      yield {
+        item: toItem(found, folder.source_uri, endpoints, batch, (path) => urisOf(folder, path)),
+        through: found.path,
+      };
+    }
+  } finally {
+    await goesOn();
+  }
 }
 
 /** Yields the failed transfers of the batch that another one repeats, unless they were retried. */

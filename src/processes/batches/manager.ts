@@ -27,6 +27,7 @@ import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { nextOfAccounts } from '../next-of-accounts.ts';
 import { runProcessManager, type UnderWay } from '../process-manager.ts';
 import { type Action, actionFor, create } from './actions.ts';
+import { forgetFailingListings } from './failing-listings.ts';
 
 /** Batches that are created at a time, without those that wait for room, or are cancelled. */
 const CREATED_AT_ONCE = 10;
@@ -46,11 +47,14 @@ export function runBatches(deps: BatchManagerDeps, signal: AbortSignal): Promise
       subject: { one: 'batch', all: 'batches' },
       isNews: (payload) =>
         payload.startsWith('batches:') || (open > 0 && payload.startsWith('transfers:')),
-      createRound: (underWay) => async () => {
-        const batches = await openBatches(deps.sql);
-        open = batches.length;
-        takeUp(deps, batches, underWay);
-        return Number.POSITIVE_INFINITY;
+      async createRound(underWay) {
+        await forgetFailingListings(deps.sql);
+        return async () => {
+          const batches = await openBatches(deps.sql);
+          open = batches.length;
+          takeUp(deps, batches, underWay);
+          return Number.POSITIVE_INFINITY;
+        };
       },
     },
     signal,

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type Shelf, startShelf } from '../../support/file-servers/sftp/shelf.ts';
+import { freePort } from '../../support/network/free-port.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -116,6 +117,24 @@ describeWithPostgres('waybill batches and flows', () => {
     await cli.run(['endpoints', 'resume', 'shelf']);
     await expect.poll(shown, { timeout: CLI_TIMEOUT_MS }).toMatch(/^status +completed$/m);
     expect(await shown()).not.toMatch(/^waiting for/m);
+  });
+
+  it('says why a batch cannot list its folder, and since when', async () => {
+    const gone = { ...shelf.endpoint, name: 'gone', port: await freePort() };
+    await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(gone));
+    const folders = ['sftp://gone/out/', 'sftp://shelf/in/'];
+    const id = (await cli.run(['batches', 'create', ...folders])).stdout.trim();
+    const show = async () => (await cli.run(['batches', 'show', id])).stdout;
+    await vi.waitFor(
+      async () => expect(await show()).toMatch(/^failing +connection_failed: .*refused/m),
+      { timeout: 20_000, interval: 200 },
+    );
+    expect(await show()).toMatch(/^failing since +\d{4}-/m);
+    const { stdout } = await cli.run(['batches', 'list']);
+    expect(stdout).toMatch(new RegExp(`^${id} +failing: connection_failed `, 'm'));
+    await cli.run(['batches', 'cancel', id]);
+    await vi.waitFor(async () => expect(await show()).toMatch(/^ended +\d/m), { timeout: 20_000 });
+    expect(await show()).not.toContain('failing');
   });
 
   it('says why a flow cannot list its folder, and since when', async () => {

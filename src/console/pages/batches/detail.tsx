@@ -11,6 +11,7 @@ import { Facts } from '../../components/values/facts.tsx';
 import { Name, Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
+import { FailingFolder } from '../flows/failing-folder.tsx';
 import { afterInWords } from '../transfers/after-fields.tsx';
 import { addressOf } from '../transfers/filter.ts';
 import { optionsInWords } from '../transfers/option-fields.tsx';
@@ -46,7 +47,7 @@ export function BatchPage() {
       subtitle={
         <>
           <span role="status">
-            <BatchState status={status} />
+            <BatchState batch={data} />
           </span>
           <CopyableId id={id} what="batch id" />
         </>
@@ -63,6 +64,11 @@ export function BatchPage() {
           {status === 'creating' && '. Files are still being listed'}
         </p>
       </section>
+      {data.failing && (
+        <FailingFolder failing={data.failing} uri={data.folder?.source_uri}>
+          Waybill tries it again, a few times
+        </FailingFolder>
+      )}
       <Waits batch={data} />
       {counts.failed > counts.rejected && (
         <Failures batchId={id} failed={counts.failed - counts.rejected} />

@@ -26,7 +26,15 @@ const COLUMNS: Column<Batch>[] = [
     kind: 'row',
     cell: (batch) => <BatchName batch={batch} />,
   },
-  { heading: 'State', cell: ({ status }) => <BatchState status={status} /> },
+  {
+    heading: 'State',
+    cell: (batch) => (
+      <span>
+        <BatchState batch={batch} />
+        {batch.failing && <span class="reason">{batch.failing.error.message}</span>}
+      </span>
+    ),
+  },
   {
     heading: 'Progress',
     cell: (batch) => <Progress percent={progressOf(batch)} label={`Progress of ${batch.id}`} />,

@@ -12,7 +12,8 @@ const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {
   cancelled: { label: 'Cancelled', tone: 'warning' },
 };
 
-export function BatchState({ status }: Pick<Batch, 'status'>) {
+export function BatchState({ batch: { status, failing } }: { batch: Batch }) {
+  if (failing) return <Status tone="warning">Cannot list its folder</Status>;
   const { label, tone } = STATES[status];
   return <Status tone={tone}>{label}</Status>;
 }

@@ -1,8 +1,7 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso/router';
-import type { Flow, FlowRun, TransferErrorCode } from '../../api/api-types.ts';
+import type { Flow, FlowRun } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import { reasonOf } from '../../api/error-reasons.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -11,7 +10,6 @@ import { UnloadedPage } from '../../components/layout/unloaded-page.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
-import { MarkedText } from '../../components/values/marked-text.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
@@ -19,6 +17,7 @@ import { afterInWords } from '../transfers/after-fields.tsx';
 import { EndpointLink } from '../transfers/endpoint-link.tsx';
 import { FlowActions } from './actions.tsx';
 import { type DryRun, DryRunResult } from './dry-run.tsx';
+import { FailingFolder } from './failing-folder.tsx';
 import { Files } from './files.tsx';
 import { FlowState, NextRun, RunState, readyOf, triggerOf } from './states.tsx';
 
@@ -60,23 +59,7 @@ export function FlowPage() {
       actions={<FlowActions key={id} flow={data} onChange={reload} onDryRun={rehearse} />}
     >
       <LoadState of={{ data, error, reload }} />
-      {data.failing && (
-        <section class="notice danger">
-          <h2>Its folder cannot be listed</h2>
-          <p role="alert">
-            {data.failing.error.folder && <code>{data.failing.error.folder}</code>}{' '}
-            {data.failing.error.message} (<code>{data.failing.error.code}</code>)
-          </p>
-          <p>
-            <MarkedText>{adviceOn(data.failing.error)}</MarkedText>
-          </p>
-          <EndpointLink of={data.source.uri} />
-          {/* Outside of the alert: screen readers would read it again whenever its minutes change. */}
-          <p class="muted">
-            First failed <Time at={data.failing.since} />
-          </p>
-        </section>
-      )}
+      {data.failing && <FailingFolder failing={data.failing} uri={data.source.uri} />}
       {dry && <DryRunResult of={dry} />}
       <Schedule flow={data} />
       <Runs runs={data.recent_runs} />
@@ -84,13 +67,6 @@ export function FlowPage() {
       <Settings flow={data} />
     </Page>
   );
-}
-
-/** Returns what to do. A folder that is not there is no file whose transfer can be retried. */
-function adviceOn({ code }: NonNullable<Flow['failing']>['error']): string {
-  return code === 'source_not_found'
-    ? 'Create the folder, or create a flow with the right path, letter case included.'
-    : reasonOf(code as TransferErrorCode).advice;
 }
 
 function Schedule({ flow }: { flow: Flow }) {
