@@ -1,7 +1,7 @@
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import type { Sql } from '../../src/adapters/postgres/connect.ts';
-import { chain } from '../../src/commands/handle.ts';
 import { canonicalJson } from '../../src/domain/events/canonical-json.ts';
+import { chain } from '../../src/domain/events/chain.ts';
 import type { NewEvent } from '../../src/domain/events/event.ts';
 import { newId } from '../../src/domain/ids.ts';
 import type { TransferEvent } from '../../src/domain/transfers/transfer.ts';
@@ -89,8 +89,8 @@ export function newHistory(transferId: string): NewEvent[] {
   const events = JSON.parse(
     JSON.stringify(HISTORY).replaceAll(ID, transferId).replaceAll(TIME, now),
   ) as TransferEvent[];
-  const { actor, correlation_id: correlationId, account_id } = METADATA;
-  return chain(events, null, { actor, correlationId }, account_id, { now });
+  const { account_id, actor, causation_id, correlation_id } = METADATA;
+  return chain(events, null, { account_id, actor, causation_id, correlation_id }, { now });
 }
 
 /**

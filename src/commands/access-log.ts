@@ -3,10 +3,11 @@ import { type EventStore, RevisionConflict } from '../adapters/event-store/port.
 import { createBatcher } from '../concurrency/batcher.ts';
 import type { AccessEvent } from '../domain/access.ts';
 import { reasonOf } from '../domain/errors.ts';
+import { chain } from '../domain/events/chain.ts';
 import type { NewEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { type Cause, chain } from './handle.ts';
+import { type Cause, causationOf } from './handle.ts';
 
 /** How long records gather before one append. */
 const GATHER_MS = 1_000;
@@ -167,7 +168,9 @@ function emptyStream(): AccessStream {
 /** Returns one event for each access. */
 function eventsOf(accesses: Noted[], last: NewEvent | null): NewEvent[] {
   const events: NewEvent[] = [];
-  for (const { event, cause, accountId, at } of accesses)
-    events.push(...chain([event], events.at(-1) ?? last, cause, accountId, { now: at }));
+  for (const { event, cause, accountId, at } of accesses) {
+    const causation = causationOf(cause, accountId);
+    events.push(...chain([event], events.at(-1) ?? last, causation, { now: at }));
+  }
   return events;
 }

@@ -6,14 +6,11 @@ import {
   RevisionConflict,
 } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
-import { inKeyOrder } from '../domain/events/canonical-json.ts';
+import { type Causation, chain } from '../domain/events/chain.ts';
 import type { Decider, Fold } from '../domain/events/decider.ts';
-import type { Event, EventMetadata, NewEvent, StoredEvent } from '../domain/events/event.ts';
-import { eventHash } from '../domain/events/event-hash.ts';
+import type { Event, NewEvent, StoredEvent } from '../domain/events/event.ts';
 import { parseStream } from '../domain/events/streams.ts';
-import { schemaVersion, upcast } from '../domain/events/upcast.ts';
-import { nextEventId } from '../domain/ids.ts';
-import { storableData } from '../domain/storable.ts';
+import { upcast } from '../domain/events/upcast.ts';
 import { type Remembered, rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
@@ -104,7 +101,9 @@ export async function handle<State, Command, E extends Event>(
     requireRevision(stream, before.revision, onlyAt);
     const state = decided.reduce(decider.evolve, before.state);
     // The owner's account, not the actor's: an administrator may act for another account.
-    const events = chain(decided, before.last, cause, decider.accountOf(state), reserved);
+    const causation = causationOf(cause, decider.accountOf(state));
+    const times = reserved ?? { now: new Date().toISOString() };
+    const events = chain(decided, before.last, causation, times);
     const appended = await appendAfter(store, stream, before.revision, events);
     if (appended === null) {
       await pauseBeforeRetry(stream, attempt);
@@ -236,53 +235,13 @@ export function untouched<State>(
   return { state: initialState(), revision: -1, position: null, last: null };
 }
 
-/**
- * Gives decided events their ids, times and place in the stream's hash chain. Their data are put in
- * the order of RFC 8785 once, because the log, the chain and the tree each write them in it. No
- * string has a NUL: the log could store it, but no read model, and each would stop for good.
- */
-export function chain(
-  decided: Event[],
-  last: NewEvent | null,
-  cause: Cause,
-  accountId: string | null,
-  reserved: HandleOptions<unknown>['reserved'],
-): NewEvent[] {
-  const events: NewEvent[] = [];
-  let previous: NewEvent | null = last;
-  for (const { type, data } of decided) {
-    const now = reserved?.now ?? new Date().toISOString();
-    const event: NewEvent = {
-      id:
-        previous === null && reserved?.eventId !== undefined
-          ? reserved.eventId
-          : nextEventId(previous?.id ?? null, Date.parse(now)),
-      type,
-      schema_version: schemaVersion(type),
-      data: inKeyOrder(storableData(data)),
-      metadata: metadata(cause, accountId, now, previous),
-    };
-    events.push(event);
-    previous = event;
-  }
-  return events;
-}
-
-/** Its keys are in the order of RFC 8785, as `chain` says. */
-function metadata(
-  cause: Cause,
-  accountId: string | null,
-  now: string,
-  previous: NewEvent | null,
-): EventMetadata {
+/** Returns what events say about their cause. The keys are in the order that `chain` asks for. */
+export function causationOf(cause: Cause, accountId: string | null): Causation {
   return {
     account_id: accountId,
     actor: cause.actor,
     causation_id: cause.causationId ?? null,
     ...(cause.clientAddress !== undefined && { client_address: cause.clientAddress }),
     correlation_id: cause.correlationId,
-    occurred_at:
-      previous && previous.metadata.occurred_at > now ? previous.metadata.occurred_at : now,
-    prev_hash: previous && eventHash(previous),
   };
 }

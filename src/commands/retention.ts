@@ -1,9 +1,10 @@
 import { type EventStore, RevisionConflict } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
+import { chain } from '../domain/events/chain.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { RETENTION } from '../domain/events/streams.ts';
 import type { RemovedTransfer, RetentionRecorded } from '../domain/retention.ts';
-import { type Cause, chain } from './handle.ts';
+import { type Cause, causationOf } from './handle.ts';
 
 /** Largest record. A thousand of them fit into the memory of a consumer. */
 const RECORD_BYTES = 32 * 1_024;
@@ -25,7 +26,8 @@ export async function appendRecords(
     data: { ...facts, transfers: page },
   }));
   const last: StoredEvent | undefined = (await store.read(RETENTION, after ?? 0)).at(-1);
-  const chained = chain(records, last ?? null, cause, null, undefined);
+  const now = new Date().toISOString();
+  const chained = chain(records, last ?? null, causationOf(cause, null), { now });
   let expected = last?.revision ?? -1;
   for (let i = 0; i < chained.length; i += AT_ONCE) {
     const some = chained.slice(i, i + AT_ONCE);
@@ -44,8 +46,9 @@ export async function appendCompleted(
   last: StoredEvent,
   cause: Cause,
 ): Promise<boolean> {
-  const data = { completed_at: new Date().toISOString() };
-  const events = chain([{ type: 'log.retention_completed', data }], last, cause, null, undefined);
+  const now = new Date().toISOString();
+  const completed = { type: 'log.retention_completed', data: { completed_at: now } };
+  const events = chain([completed], last, causationOf(cause, null), { now });
   try {
     await store.append(RETENTION, last.revision, events);
     return true;
