@@ -1,7 +1,6 @@
 import type { TransferRequest } from '../contract/transfers/requests.ts';
 import { routeOf } from '../domain/endpoints/route.ts';
-import { DomainError, notFound } from '../domain/errors.ts';
-import type { NewEvent } from '../domain/events/event.ts';
+import { DomainError } from '../domain/errors.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
 import { transferDecider } from '../domain/transfers/decider.ts';
@@ -96,11 +95,4 @@ export async function createOnce(
     state: stateAsOf(events, { revision: 0 }),
     position: events[0]?.position ?? null,
   };
-}
-
-/** Returns the transfer that these events create. */
-export function transferOf(events: NewEvent[]): Transfer {
-  const state = events.reduce(transferDecider.evolve, transferDecider.initialState());
-  if (state.status === 'none') throw notFound('transfer');
-  return state;
 }

@@ -6,9 +6,9 @@ import {
   batchDecider,
 } from '../domain/batches/batch.ts';
 import { DomainError, notFound } from '../domain/errors.ts';
+import { fold } from '../domain/events/decider.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
-import { upcast } from '../domain/events/upcast.ts';
 import { flowDecider } from '../domain/flows/decider.ts';
 import {
   batchOfRun,
@@ -177,8 +177,8 @@ export async function loadFlow(
   );
   // Without the events that the read model does not show yet, a command that changes nothing in the
   // state that is shown would be lost: it appends no event, so nothing rejects it.
-  const news = stored.filter((event) => event.revision > revision).map(upcast);
-  const state = news.reduce(flowDecider.evolve, shown?.state ?? flowDecider.initialState());
+  const news = stored.filter((event) => event.revision > revision);
+  const state = fold(flowDecider, news, shown?.state);
   if (state.status === 'none' || state.status === 'removed' || state.account_id !== accountId)
     throw notFound('flow');
   const last = stored.at(-1) ?? null;
@@ -200,12 +200,12 @@ export async function flowAtStart(
   flowId: string,
   runId: string,
 ): Promise<Flow> {
-  const events = (await store.read(streamName('flow', flowId))).map(upcast);
+  const events = await store.read(streamName('flow', flowId));
   const start = events.findIndex(
     ({ type, data }) =>
       type === 'flow.run_started' && (data as { run_id: string }).run_id === runId,
   );
-  const state = events.slice(0, start + 1).reduce(flowDecider.evolve, flowDecider.initialState());
+  const state = fold(flowDecider, events.slice(0, start + 1));
   if (state.status === 'none') throw notFound('flow');
   return state;
 }

@@ -7,10 +7,9 @@ import {
 } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
 import { type Causation, chain } from '../domain/events/chain.ts';
-import type { Decider, Fold } from '../domain/events/decider.ts';
+import { type Decider, type Fold, fold } from '../domain/events/decider.ts';
 import type { Event, NewEvent, StoredEvent } from '../domain/events/event.ts';
 import { parseStream } from '../domain/events/streams.ts';
-import { upcast } from '../domain/events/upcast.ts';
 import { type Remembered, rememberStream, takeRemembered } from './remembered-streams.ts';
 
 const ATTEMPTS = 10;
@@ -221,9 +220,9 @@ export async function load<State>(store: EventStore, fold: Fold<State>, stream: 
   return folded(await store.read(stream), fold);
 }
 
-function folded<State>(stored: StoredEvent[], { initialState, evolve }: Fold<State>) {
+function folded<State>(stored: StoredEvent[], decider: Fold<State>) {
   const last = stored.at(-1) ?? null;
-  const state = stored.map(upcast).reduce(evolve, initialState());
+  const state = fold(decider, stored);
   const first = stored[0] ?? null;
   return { state, revision: last?.revision ?? -1, position: last?.position ?? null, first, last };
 }

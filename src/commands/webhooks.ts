@@ -7,9 +7,9 @@ import type {
 } from '../contract/webhooks/requests.ts';
 import { durationWithin, parseDuration } from '../domain/durations.ts';
 import { DomainError, fieldError, notFound } from '../domain/errors.ts';
+import { fold } from '../domain/events/decider.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
-import { upcast } from '../domain/events/upcast.ts';
 import { newId } from '../domain/ids.ts';
 import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
 import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
@@ -173,9 +173,9 @@ async function answer(
   given: string | undefined,
   isNaming: (event: StoredEvent) => boolean,
 ): Promise<WithSecret> {
-  const events = (await deps.store.read(stream)).map(upcast);
+  const events = await deps.store.read(stream);
   await deps.waitFor('catalog', events.at(-1)?.position ?? null);
-  const state = existing(events.reduce(webhookDecider.evolve, webhookDecider.initialState()));
+  const state = existing(fold(webhookDecider, events));
   if (given !== undefined) return { webhook: state, secret: null };
   const naming = events.find(isNaming) as StoredEvent;
   const { secret_record } = naming.data as WebhookRegistered | SecretRotated;

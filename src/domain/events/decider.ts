@@ -1,4 +1,5 @@
-import type { Event } from './event.ts';
+import type { Event, NewEvent } from './event.ts';
+import { upcast } from './upcast.ts';
 
 /**
  * The rules of one aggregate, as plain functions without I/O.
@@ -17,3 +18,12 @@ export interface Decider<State, Command, E extends Event> {
 
 /** The part of a decider that rebuilds a state from its events. */
 export type Fold<State> = Pick<Decider<State, never, never>, 'initialState' | 'evolve'>;
+
+/** Returns the state after events as they are stored. They follow the state `from`. */
+export function fold<State>(
+  { initialState, evolve }: Fold<State>,
+  events: NewEvent[],
+  from: State = initialState(),
+): State {
+  return events.map(upcast).reduce(evolve, from);
+}

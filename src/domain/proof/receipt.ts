@@ -1,8 +1,8 @@
 import type { KeyObject } from 'node:crypto';
-import { upcast } from '../events/upcast.ts';
+import { fold } from '../events/decider.ts';
 import { isAfterEvent } from '../transfers/after.ts';
 import { transferDecider } from '../transfers/decider.ts';
-import { endsTransfer, isClosed, type TransferState } from '../transfers/transfer.ts';
+import { endsTransfer, isClosed } from '../transfers/transfer.ts';
 import { notSigned, parseCheckpoint, type TreeHead } from './checkpoint.ts';
 import { type Hash, leafHash, sameHash } from './hash.ts';
 import type { LeafContent } from './leaf.ts';
@@ -66,10 +66,8 @@ export function verifyReceipt(receipt: Receipt, ...publicKeys: KeyObject[]): Rec
     const otherKey = problems.length === 1 && unsigned?.otherKey === true;
     return { ok: false, otherKey, problems };
   }
-  const { initialState, evolve } = transferDecider;
-  const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
   const keyId = keyIdOf(head.origin, signer);
-  return { ok: true, head, keyId, events, isClosed: isClosed(state) };
+  return { ok: true, head, keyId, events, isClosed: isClosed(fold(transferDecider, events)) };
 }
 
 function isIn({ size, root }: TreeHead, index: number, leaf: string, proof: string[]): boolean {

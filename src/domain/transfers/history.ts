@@ -1,6 +1,6 @@
 import { DomainError, fieldError, notFound } from '../errors.ts';
-import type { StoredEvent } from '../events/event.ts';
-import { upcast } from '../events/upcast.ts';
+import { fold } from '../events/decider.ts';
+import type { NewEvent, StoredEvent } from '../events/event.ts';
 import { transferDecider } from './decider.ts';
 import type { Transfer } from './transfer.ts';
 
@@ -14,9 +14,9 @@ export function eventsUntil(events: StoredEvent[], asOf: AsOf): StoredEvent[] {
   );
 }
 
-/** Returns the transfer after these stored events. Throws `not_found` if there are none. */
-export function stateOf(events: StoredEvent[]): Transfer {
-  const state = events.map(upcast).reduce(transferDecider.evolve, transferDecider.initialState());
+/** Returns the transfer after these events. Throws `not_found` if there are none. */
+export function stateOf(events: NewEvent[]): Transfer {
+  const state = fold(transferDecider, events);
   if (state.status === 'none') throw notFound('transfer');
   return state;
 }

@@ -1,11 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import {
-  createOnce,
-  createTransfer,
-  reserveTransfer,
-  transferOf,
-} from '../../commands/create-transfer.ts';
+import { createOnce, createTransfer, reserveTransfer } from '../../commands/create-transfer.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { cancelTransfer, loadTransfer } from '../../commands/transfers.ts';
 import { type History, history, toHistoryItem } from '../../contract/events.ts';
@@ -16,7 +11,7 @@ import * as requests from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail, toListItem } from '../../contract/transfers/views.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { stateAsOf } from '../../domain/transfers/history.ts';
+import { stateAsOf, stateOf } from '../../domain/transfers/history.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
@@ -131,7 +126,7 @@ export function transferRoutes(
               return created(state);
             },
             inOneAppend: {
-              answerOf: (events) => created(transferOf(events)),
+              answerOf: (events) => created(stateOf(events)),
               shownIn: 'transfers',
             },
           }),

@@ -1,15 +1,15 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { createSemaphore } from '../../concurrency/semaphore.ts';
+import { fold } from '../../domain/events/decider.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { parseStream, streamName } from '../../domain/events/streams.ts';
-import { upcast } from '../../domain/events/upcast.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
 import { hashOfLeaf } from '../../domain/proof/leaf.ts';
 import { LogChanged } from '../../domain/proof/log-changed.ts';
 import type { RemovedTransfer } from '../../domain/retention.ts';
 import { transferDecider } from '../../domain/transfers/decider.ts';
-import { isClosed, type TransferState } from '../../domain/transfers/transfer.ts';
+import { isClosed } from '../../domain/transfers/transfer.ts';
 import { findLeaves } from '../../projections/proof/tiles.ts';
 import { LIVE_SCHEMA } from '../../projections/read-models.ts';
 import { removableTransfers } from '../../projections/transfers/removable-transfers.ts';
@@ -68,8 +68,7 @@ export async function* choose(
 
 /** Returns true if nothing can follow these events, and the last one is older than the time. */
 function endedBy(events: StoredEvent[], time: Date): boolean {
-  const { initialState, evolve } = transferDecider;
-  const state = events.map(upcast).reduce<TransferState>(evolve, initialState());
+  const state = fold(transferDecider, events);
   const last = events.at(-1);
   return last !== undefined && isClosed(state) && new Date(last.metadata.occurred_at) < time;
 }
