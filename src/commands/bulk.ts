@@ -21,6 +21,16 @@ export interface ReservedBulk {
   retries: ReservedTransfer[];
 }
 
+/** A bulk call of an account. */
+export interface BulkCall {
+  accountId: string;
+  request: BulkRequest;
+  reserved: ReservedBulk;
+  /** True if an earlier attempt may have carried out a part of it. */
+  repeated: boolean;
+  cause: Cause;
+}
+
 /** A transfer that repeats another one. */
 export interface Retry {
   id: string;
@@ -42,22 +52,22 @@ export async function reserveBulk(
 }
 
 /**
- * Carries out a bulk call, as `changeTransfers`. Calls of an account that retry what a filter finds
- * take turns, and leave out what another request has retried since they found it: two at the same
- * moment find the same transfers. `retriesOf` reads the retries of transfers. Throws `unavailable`
- * while the read model does not show all of them.
+ * Changes many transfers of an account. Each is decided by itself: a refusal of one does not hold
+ * up the others. Throws if a store is unavailable. A repeat with the same `reserved` then completes
+ * the call and does nothing twice.
+ *
+ * Calls of an account that retry what a filter finds take turns, and leave out what another request
+ * has retried since they found it: two at the same moment find the same transfers. `retriesOf`
+ * reads the retries of transfers. Throws `unavailable` while the read model does not show all of
+ * them.
  */
 export async function carryOutBulk(
   deps: CommandDeps,
-  accountId: string,
-  request: BulkRequest,
-  reserved: ReservedBulk,
-  repeated: boolean,
-  cause: Cause,
+  call: BulkCall,
   retriesOf: (transferIds: string[]) => Promise<Retry[]>,
 ): Promise<BulkChanged> {
-  if (request.action !== 'retry' || request.ids !== undefined)
-    return changeTransfers(deps, accountId, request, reserved, repeated, cause);
+  const { accountId, request, reserved } = call;
+  if (request.action !== 'retry' || request.ids !== undefined) return changeTransfers(deps, call);
   return deps.exclusively(`bulk-retry:${accountId}`, async (assertHeld) => {
     if (!(await deps.catchUp('transfers')))
       throw new DomainError(
@@ -70,9 +80,20 @@ export async function carryOutBulk(
       assertHeld();
       return deps.store.append(...append);
     });
-    const left = { ...reserved, leftOut };
-    return changeTransfers({ ...deps, store }, accountId, request, left, repeated, cause);
+    return changeTransfers({ ...deps, store }, call, leftOut);
   });
+}
+
+/** Cancels many transfers of an account, as `carryOutBulk`. */
+export function cancelTransfers(
+  deps: CommandDeps,
+  accountId: string,
+  found: Pick<ReservedBulk, 'transferIds' | 'hasMore'>,
+  cause: Cause,
+): Promise<BulkChanged> {
+  const reserved = { ...found, retries: [] };
+  const request = { action: 'cancel' } as const;
+  return changeTransfers(deps, { accountId, request, reserved, repeated: false, cause });
 }
 
 /** Returns the transfers that have a retry, and not the one that the call has reserved. */
@@ -89,23 +110,15 @@ interface BulkChanged {
   position: bigint | null;
 }
 
-/**
- * Changes many transfers of an account. Each is decided by itself: a refusal of one does not hold
- * up the others. Throws if a store is unavailable. A repeat with the same `reserved` then completes
- * the call and does nothing twice.
- */
-export async function changeTransfers(
+async function changeTransfers(
   deps: CommandDeps,
-  accountId: string,
-  request: BulkRequest,
-  reserved: ReservedBulk & { leftOut?: ReadonlySet<string> },
-  repeated: boolean,
-  cause: Cause,
+  { accountId, request, reserved, repeated, cause }: BulkCall,
+  leftOut: ReadonlySet<string> = new Set(),
 ): Promise<BulkChanged> {
-  const { transferIds, hasMore, retries, leftOut } = reserved;
+  const { transferIds, hasMore, retries } = reserved;
   const { action } = request;
   const outcomes: Outcome[] = [];
-  const taken = [...transferIds.entries()].filter(([, transferId]) => !leftOut?.has(transferId));
+  const taken = [...transferIds.entries()].filter(([, transferId]) => !leftOut.has(transferId));
   await createSemaphore(AT_ONCE).forEach(taken, async ([i, transferId]) => {
     const created = retries[i];
     outcomes[i] = await refusedOr(transferId, () =>

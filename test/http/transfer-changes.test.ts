@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../src/adapters/event-store/port.ts';
-import { changeTransfers } from '../../src/commands/bulk.ts';
+import { cancelTransfers } from '../../src/commands/bulk.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer } from '../../src/contract/transfers/bulk.ts';
@@ -428,15 +428,9 @@ function changes(start: () => Promise<TestApi>): void {
 
     test('says from where the next call continues', async () => {
       const transferIds = [await createIn('completed'), await createIn('pending')];
-      const reserved = { transferIds, hasMore: true, retries: [] };
-      const { answer } = await changeTransfers(
-        api.installation.commands,
-        'acc_default',
-        { action: 'cancel', filter: {} },
-        reserved,
-        false,
-        CAUSE,
-      );
+      const found = { transferIds, hasMore: true };
+      const { commands } = api.installation;
+      const { answer } = await cancelTransfers(commands, 'acc_default', found, CAUSE);
       expect(answer).toMatchObject({ refused: 1, has_more: true, continue_from: transferIds[1] });
     });
 

@@ -181,14 +181,9 @@ async function bulk(
       ({ transferIds }) => transferIds.length,
     ),
   );
-  const { answer, position } = await carryOutBulk(
-    commands,
-    account,
-    request,
-    reserved,
-    false,
-    operator(),
-    (transferIds) => retriesOf(sql, transferIds),
+  const call = { accountId: account, request, reserved, repeated: false, cause: operator() };
+  const { answer, position } = await carryOutBulk(commands, call, (transferIds) =>
+    retriesOf(sql, transferIds),
   );
   await commands.waitFor('transfers', position);
   if (answer.refused > 0) terminal().exitCode = EXIT.refused;

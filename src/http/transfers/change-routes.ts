@@ -127,14 +127,9 @@ export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
               findChangeable(sql, accountId, toFilter(filter), body, BULK_LIMIT),
             ),
           async run({ reserved, repeated, commands, cause }) {
-            const { answer, position } = await carryOutBulk(
-              commands,
-              accountId,
-              body,
-              reserved,
-              repeated,
-              cause,
-              (transferIds) => retriesOf(sql, transferIds),
+            const call = { accountId, request: body, reserved, repeated, cause };
+            const { answer, position } = await carryOutBulk(commands, call, (transferIds) =>
+              retriesOf(sql, transferIds),
             );
             await commands.waitFor('transfers', position);
             return { status: 200, body: answer };

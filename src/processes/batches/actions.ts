@@ -9,7 +9,7 @@ import {
   type KnownBatch,
   openBatch,
 } from '../../commands/batches.ts';
-import { changeTransfers } from '../../commands/bulk.ts';
+import { cancelTransfers } from '../../commands/bulk.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { type Batch, type BatchListed, batchDecider } from '../../domain/batches/batch.ts';
@@ -75,19 +75,11 @@ async function cancel(
   batch: CountedBatch,
   stop: AbortSignal,
 ): Promise<void> {
-  const request = { action: 'cancel' } as const;
   for (let more = true; more && !stop.aborted; ) {
     const waiting = ['pending', 'queued'] as const;
     const found = await transfersOfBatch(sql, batch.batch_id, waiting, CANCELLED_AT_ONCE);
-    const reserved = { ...found, retries: [] };
-    const { answer, position } = await changeTransfers(
-      commands,
-      batch.account_id,
-      request,
-      reserved,
-      false,
-      causeOf(batch),
-    );
+    const { account_id } = batch;
+    const { answer, position } = await cancelTransfers(commands, account_id, found, causeOf(batch));
     await commands.waitFor('transfers', position);
     more = found.hasMore && answer.done > 0;
   }

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { cancelBatch, loadBatch } from '../../commands/batches.ts';
-import { changeTransfers } from '../../commands/bulk.ts';
+import { cancelTransfers } from '../../commands/bulk.ts';
 import { createRetryBatch, type ReservedBatch } from '../../commands/create-batch.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause, Handled } from '../../commands/handle.ts';
@@ -29,14 +29,7 @@ export async function cancelWithTransfers(
 ): Promise<CancelledBatch> {
   const { state, position } = await cancelBatch(commands, accountId, batchId, cause);
   const found = await transfersOfBatch(sql, batchId, OPEN_STATUSES, BULK_LIMIT);
-  const { answer, position: last } = await changeTransfers(
-    commands,
-    accountId,
-    { action: 'cancel' },
-    { ...found, retries: [] },
-    false,
-    cause,
-  );
+  const { answer, position: last } = await cancelTransfers(commands, accountId, found, cause);
   await Promise.all([commands.waitFor('batches', position), commands.waitFor('transfers', last)]);
   return {
     id: batchId,
