@@ -29,6 +29,14 @@ interface FailureDeps {
   retryDelays: number[];
 }
 
+/** A step that was tried under a claim. */
+interface TriedStep {
+  transfer: Completed;
+  step: AfterStep;
+  file: StepFile;
+  claim: ClaimedSteps;
+}
+
 /** The outcome of a step. */
 export interface Settled {
   event: AfterEvent;
@@ -43,14 +51,12 @@ export interface Again {
 /** Returns the next try after an error, or the end of a step that is given up. */
 export async function afterFailure(
   deps: FailureDeps,
-  transfer: Completed,
-  step: AfterStep,
-  file: StepFile,
-  claim: ClaimedSteps,
+  tried: TriedStep,
   error: unknown,
   signal: AbortSignal,
 ): Promise<Settled | Again> {
   if (!(error instanceof FileError)) throw error;
+  const { transfer, step, file, claim } = tried;
   const { code, message } = error;
   if (code === 'auth_failed') await holdSignIn(deps.sql, file.configured);
   const { delayMs, ...counts } = nextTry(claim, error.ofServer, deps.retryDelays);

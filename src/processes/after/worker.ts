@@ -200,6 +200,6 @@ async function takeStep(
     const begun = claim.begun || (step === 'source' && mayHaveChanged(error));
     if (signal.aborted) return { claim: { ...claim, begun }, delayMs: 0 };
     if (error instanceof FileError) turn.answered(!error.ofServer && !isNetworkFailure(error.code));
-    return afterFailure(deps, transfer, step, file, claim, error, signal);
+    return afterFailure(deps, { transfer, step, file, claim }, error, signal);
   }
 }

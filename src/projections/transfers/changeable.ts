@@ -18,6 +18,17 @@ interface Changing {
   continue_from?: string;
 }
 
+/** What a change looks for, at most `limit` transfers after a place. */
+interface Wanted {
+  accountId: string;
+  filter: TransferFilter;
+  /** Those of the filter from which the change is possible. */
+  statuses: TransferStatus[];
+  change: Changing;
+  after: ListPlace | null;
+  limit: number;
+}
+
 interface Changeable {
   transferIds: string[];
   /** True if more transfers match than the limit. */
@@ -41,7 +52,8 @@ export async function findChangeable(
   );
   const find = filter.q === undefined ? findAll : search;
   const after = await placeOf(sql, accountId, change.continue_from);
-  const transferIds = await find(sql, accountId, filter, statuses, change, after, limit + 1);
+  const wanted = { accountId, filter, statuses, change, after, limit: limit + 1 };
+  const transferIds = await find(sql, wanted);
   return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
 }
 
@@ -59,15 +71,10 @@ async function placeOf(
   return place;
 }
 
-async function findAll(
-  sql: Sql,
-  accountId: string,
-  { status: _, ...filter }: TransferFilter,
-  statuses: TransferStatus[],
-  { action, priority }: Changing,
-  after: ListPlace | null,
-  limit: number,
-): Promise<string[]> {
+async function findAll(sql: Sql, wanted: Wanted): Promise<string[]> {
+  const { accountId, statuses, after, limit } = wanted;
+  const { action, priority } = wanted.change;
+  const { status: _, ...filter } = wanted.filter;
   const notRetried = action === 'retry' ? sql`and not ${isRetried(sql)}` : sql``;
   const otherPriority =
     priority === undefined ? sql`` : sql`and state -> 'facts' ->> 'priority' <> ${priority}`;
@@ -90,29 +97,23 @@ async function findAll(
   return rows.map(({ transfer_id }) => transfer_id);
 }
 
-async function search(
-  sql: Sql,
-  accountId: string,
-  filter: TransferFilter,
-  statuses: TransferStatus[],
-  { action, priority }: Changing,
-  after: ListPlace | null,
-  limit: number,
-): Promise<string[]> {
+async function search(sql: Sql, wanted: Wanted): Promise<string[]> {
+  const { accountId, filter, statuses, after, limit } = wanted;
+  const { action, priority } = wanted.change;
   // By id: a transfer may pass from one status to the next between two searches.
   const found = new Map<string, Transfer>();
   for (const status of statuses) {
-    let wanted = limit;
+    let left = limit;
     const batches = eachTransfer(sql, accountId, { ...filter, status }, ORDER, after);
     for await (const batch of batches) {
       const retried = action === 'retry' ? await retriedAmong(sql, batch) : new Set();
       const changeable = batch.filter(
         ({ facts }) => !retried.has(facts.transfer_id) && facts.priority !== priority,
       );
-      for (const transfer of changeable.slice(0, wanted))
+      for (const transfer of changeable.slice(0, left))
         found.set(transfer.facts.transfer_id, transfer);
-      wanted -= changeable.length;
-      if (wanted <= 0) break;
+      left -= changeable.length;
+      if (left <= 0) break;
     }
   }
   const places = [...found.values()].map(({ facts }) => ({

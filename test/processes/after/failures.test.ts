@@ -59,10 +59,12 @@ describeWithPostgres('a failed step after a transfer', () => {
     const configured = { endpoint_id: 'end_alpha' } as ConfiguredEndpoint;
     const result: Settled | Again = await afterFailure(
       { sql, durable: sql, logger: pino({ level: 'silent' }), sources, retryDelays: DELAYS },
-      { status: 'completed', facts } as Completed,
-      step,
-      { configured, path: '/a.csv' },
-      claim,
+      {
+        transfer: { status: 'completed', facts } as Completed,
+        step,
+        file: { configured, path: '/a.csv' },
+        claim,
+      },
       error,
       never,
     );
