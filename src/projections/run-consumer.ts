@@ -1,9 +1,10 @@
 /*
- * Follows the event log for a named consumer: a projection or a process manager.
+ * Runs a named consumer of the event log: a projection or a process manager. consume.ts reads the
+ * log for it.
  *
  * A consumer changes its rows and its checkpoint in one transaction. It moves no file and appends no
  * event. So a crash repeats a whole batch or nothing. Only the outbox has requests made meanwhile,
- * which may be repeated (processes/webhooks/first-attempts.ts).
+ * which may be repeated (processes/webhooks/deliverer/first-attempts.ts).
  *
  * One process of the installation runs a consumer; an advisory lock decides which. The states, as
  * readiness shows them:
@@ -24,45 +25,28 @@
  *   the lock and retries after 5 s. It never skips an event.
  * - A newer version of Waybill rebuilds the tables (NewerTables). The consumer ends.
  * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
- *
- * It relies on batches whose position says that everything before was delivered, and on
- * `moveCheckpoint`, which fails unless the checkpoint is where this consumer left it. The
- * generation of the checkpoint, loaded once, tells a take-over of a rebuild that leaves the
- * position. Rows that a batch read from the tables before are then not written to the new ones.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { EventBatch } from '../adapters/event-store/port.ts';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held } from '../adapters/postgres/locks.ts';
-import { upcast } from '../domain/events/upcast.ts';
 import {
   CheckpointMoved,
   loadCheckpoint,
   NewerTables,
   RESTART_CHANNEL,
-  resumePosition,
-  startCheckpoint,
   WrongLog,
 } from './checkpoint.ts';
+import { consume } from './consume.ts';
 import {
   type Consumer,
   type ConsumerDeps,
   type ConsumerStatus,
   lockOf,
-  type Pause,
   publicReason,
 } from './consumer.ts';
 import { notInTime, silenceLimit } from './read-to-end.ts';
-import { inSteps } from './retention/in-steps.ts';
-import { createRemovedLeaves } from './retention/removed-leaves.ts';
-import { prepareBatch } from './save-batch.ts';
 
-const BATCH = 1_000;
-/** How often to save a position that moved without an event for this consumer. */
-const EMPTY_MOVES_MS = 1_000;
-/** A batch of this many events means a busy moment: a single transfer causes fewer. */
-const BUSY = 5;
 const RETRY_AFTER_MS = 5_000;
 
 /**
@@ -78,57 +62,82 @@ export async function runConsumer(
 ): Promise<void> {
   let failed = false;
   while (!signal.aborted) {
-    // A failed consumer stays `failed` in every report until it makes progress or another process
-    // takes over.
-    let held: Held | null = failed
-      ? await deps.locks.tryAcquire(lockOf(consumer.name)).catch(() => null)
-      : null;
-    if (!held) {
-      report({ state: 'stand_by' });
-      held = await deps.locks.acquire(lockOf(consumer.name), signal).catch((error: unknown) => {
-        if (signal.aborted) return null;
-        throw error;
-      });
-    }
+    const held = await acquireLock(deps, consumer, failed, signal, report);
     if (!held) return;
-    failed = false;
-    const lock: AbortSignal = held.signal;
-    const restart = watchRestarts(deps.sql, consumer);
-    const stop = AbortSignal.any([signal, lock, restart.signal]);
-    // Reported at once: the open transaction may wait another minute for its answer.
-    const onLoss = () => {
-      if (signal.aborted) return;
-      deps.logger.warn(
-        { consumer: consumer.name, reason: (lock.reason as Error).message },
-        'a consumer of the log has lost its lock; another process may run it now',
-      );
-      report({ state: 'failed', error: publicReason(lock.reason) });
-    };
-    lock.addEventListener('abort', onLoss, { once: true });
-    try {
-      await consume(deps, consumer, stop, (position) => {
-        restart.passed(position);
-        if (!stop.aborted) report({ state: 'active', position });
-        return 'continue';
-      });
-    } catch (error) {
-      if (error instanceof WrongLog) throw error;
-      if (error instanceof NewerTables) return leaveToNewer(deps, consumer, report);
-      if (!(error instanceof CheckpointMoved) && !stop.aborted) {
-        deps.logger.error(
-          { err: error, consumer: consumer.name },
-          'a consumer of the log has stopped; retrying in 5 s',
-        );
-        report({ state: 'failed', error: publicReason(error) });
-        failed = true;
-      }
-    } finally {
-      restart.end();
-      lock.removeEventListener('abort', onLoss);
-      await held.release();
-    }
+    const end = await runWhileHeld(deps, consumer, held, signal, report);
+    if (end === 'left_to_newer') return;
+    failed = end === 'failed';
     // Sleeps after the release, so another process that reaches Postgres may take over.
     if (failed) await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/**
+ * Waits for the lock of a consumer. Returns null if the signal aborts. A failed consumer stays
+ * `failed` in every report until it makes progress or another process takes over.
+ */
+async function acquireLock(
+  { locks }: ConsumerDeps,
+  { name }: Consumer,
+  failed: boolean,
+  signal: AbortSignal,
+  report: (status: ConsumerStatus) => void,
+): Promise<Held | null> {
+  const held = failed ? await locks.tryAcquire(lockOf(name)).catch(() => null) : null;
+  if (held) return held;
+  report({ state: 'stand_by' });
+  return locks.acquire(lockOf(name), signal).catch((error: unknown) => {
+    if (signal.aborted) return null;
+    throw error;
+  });
+}
+
+/** Follows the log until the signal aborts, the lock is lost, or an error ends it. */
+async function runWhileHeld(
+  deps: ConsumerDeps,
+  consumer: Consumer,
+  held: Held,
+  signal: AbortSignal,
+  report: (status: ConsumerStatus) => void,
+): Promise<'ended' | 'failed' | 'left_to_newer'> {
+  const { logger } = deps;
+  const lock: AbortSignal = held.signal;
+  const restart = watchRestarts(deps.sql, consumer);
+  const stop = AbortSignal.any([signal, lock, restart.signal]);
+  // Reported at once: the open transaction may wait another minute for its answer.
+  const onLoss = () => {
+    if (signal.aborted) return;
+    logger.warn(
+      { consumer: consumer.name, reason: (lock.reason as Error).message },
+      'a consumer of the log has lost its lock; another process may run it now',
+    );
+    report({ state: 'failed', error: publicReason(lock.reason) });
+  };
+  lock.addEventListener('abort', onLoss, { once: true });
+  try {
+    await consume(deps, consumer, stop, (position) => {
+      restart.passed(position);
+      if (!stop.aborted) report({ state: 'active', position });
+      return 'continue';
+    });
+    return 'ended';
+  } catch (error) {
+    if (error instanceof WrongLog) throw error;
+    if (error instanceof NewerTables) {
+      leaveToNewer(deps, consumer, report);
+      return 'left_to_newer';
+    }
+    if (error instanceof CheckpointMoved || stop.aborted) return 'ended';
+    logger.error(
+      { err: error, consumer: consumer.name },
+      'a consumer of the log has stopped; retrying in 5 s',
+    );
+    report({ state: 'failed', error: publicReason(error) });
+    return 'failed';
+  } finally {
+    restart.end();
+    lock.removeEventListener('abort', onLoss);
+    await held.release();
   }
 }
 
@@ -200,91 +209,3 @@ export async function catchUpIfIdle(
     await held.release();
   }
 }
-
-/**
- * Reads from the checkpoint until the signal aborts or `afterBatch` says to stop. It calls
- * `afterBatch` when a batch is saved.
- */
-async function consume(
-  deps: ConsumerDeps,
-  consumer: Consumer,
-  signal: AbortSignal,
-  afterBatch: (position: bigint, caughtUp: boolean) => 'continue' | 'stop',
-): Promise<void> {
-  const { name, table, version, streams, asStored, pauseMs, gatherMs } = consumer;
-  const { pause: pauseFor = sleepUntil } = deps;
-  await startCheckpoint(deps.sql, table, name, deps.logId, version);
-  const checkpoint = await loadCheckpoint(deps.sql, table, name);
-  if (!checkpoint) throw new CheckpointMoved(`${name} has no checkpoint`);
-  if (checkpoint.version > version)
-    throw new NewerTables(`a newer version of Waybill made the tables of ${name}`);
-  const { generation } = checkpoint;
-  let reached = await resumePosition(deps, table, name, checkpoint);
-  let savedAt = performance.now();
-  let savedTheEnd = false;
-  const from = reached === 0n ? null : reached;
-  const removed = createRemovedLeaves(deps.store, from, { looksOnce: true });
-  /** Aborts when no batch is to follow: `afterBatch` said so, or a batch could not be saved. */
-  const end = new AbortController();
-  /** Saves the batches in their order. Rejects if one could not be saved. */
-  let saving: Promise<void> = Promise.resolve();
-  const inTurn = (step: () => Promise<void> | void) => {
-    saving = saving.then(step);
-    saving.catch(() => end.abort());
-  };
-
-  /** Prepares a batch, and has it saved. Returns the pause that follows; undefined for none. */
-  async function take({ events: arrived, position: to, caughtUp }: EventBatch) {
-    // Also at the first end: the log may be quiet from then on, and the position would look behind.
-    const due =
-      arrived.length > 0 ||
-      performance.now() - savedAt > EMPTY_MOVES_MS ||
-      (caughtUp && !savedTheEnd);
-    let ahead = true;
-    let gather = gatherMs;
-    if (due && to > reached) {
-      // An EventStoreDB may repeat events once its connection is back.
-      const stored = arrived.filter(({ position }) => position > reached);
-      const events = asStored ? stored : stored.map(upcast);
-      const isInLog = deps.store.engine === 'postgres';
-      const step = { generation, from: reached, to, isInLog };
-      const prepared = await prepareBatch(deps.sql, consumer, events, removed, step);
-      ahead = prepared.ahead ?? false;
-      gather = prepared.gatherMs ?? gatherMs;
-      const before = saving;
-      before.catch(() => prepared.afterSave?.(false));
-      inTurn(prepared.save);
-      // One batch is prepared while another one is saved, and no more.
-      await before;
-      reached = to;
-      savedAt = performance.now();
-      savedTheEnd ||= caughtUp;
-    }
-    inTurn(() => {
-      if (afterBatch(to, caughtUp) === 'stop') end.abort();
-    });
-    if (!ahead) await saving;
-    if (!caughtUp || arrived.length === 0) return undefined;
-    return arrived.length >= BUSY ? (pauseMs ?? gather) : gather;
-  }
-
-  try {
-    const batches = deps.store.subscribe({
-      from,
-      signal: AbortSignal.any([signal, end.signal]),
-      batchSize: consumer.batchSize ?? BATCH,
-      streams,
-    });
-    for await (const batch of consumer.addsRemoved ? inSteps(batches, removed) : batches) {
-      // The events must not stay in memory for the pause: the garbage collector would copy them.
-      const pause = await take({ ...batch, events: batch.events.splice(0) });
-      if (end.signal.aborted) break;
-      if (pause !== undefined) await pauseFor(name, pause, signal);
-    }
-  } finally {
-    await saving;
-  }
-}
-
-const sleepUntil: Pause = (_, ms, signal) =>
-  sleep(ms, undefined, { signal }).catch(() => undefined);
