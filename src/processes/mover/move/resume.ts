@@ -109,7 +109,9 @@ export async function openDestination(
     }),
   );
   if (resume && resume.bytes > 0 && destination.resumedFrom === 0) progress.startedOver = true;
-  if (!resumeState(progress, destination)) {
+  // Without a resume point nothing of an earlier connection is of use. What the destination has now
+  // is the content of this source, which must be hashed too.
+  if (resume === null || !resumeState(progress, destination)) {
     progress.state?.hasher.close();
     const { chunkSize, resumedFrom } = destination;
     progress.state = {
