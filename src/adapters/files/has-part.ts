@@ -1,6 +1,6 @@
 import type { Connections } from './dispose.ts';
 import type { Names } from './names.ts';
-import { partPath } from './part-name.ts';
+import { partBeside } from './part-name.ts';
 import type { FileError, FileStep, PartOptions } from './port.ts';
 
 /** Does what `hasPart` of the port says. Throws FileError. */
@@ -9,11 +9,13 @@ export async function hasPartOn<Connection>(
   namesOn: (connection: Connection) => Names,
   fileError: (error: unknown, step: FileStep, path: string) => FileError,
   path: string,
-  { transferId, claimId, signal }: PartOptions,
+  { transferId, part, signal }: PartOptions,
 ): Promise<boolean> {
-  const part = partPath(path, transferId, claimId);
+  const beside = partBeside(path, transferId, part);
   try {
-    const type = await pool.use(signal, 'verify', (connection) => namesOn(connection).typeOf(part));
+    const type = await pool.use(signal, 'verify', (connection) =>
+      namesOn(connection).typeOf(beside),
+    );
     return type !== null;
   } catch (error) {
     throw fileError(error, 'verify', path);

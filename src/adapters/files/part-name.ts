@@ -13,10 +13,31 @@ export interface PartState {
 
 /**
  * Returns the path that a claim writes to before the commit: a hidden file beside the destination,
- * different for each claim.
+ * different for each claim, and for each `opening` of the destination by it.
  */
-export function partPath(path: string, transferId: string, claimId: string): string {
-  return join(dirname(path), `${prefix(path, transferId)}${claimId}.part`);
+export function partPath(path: string, transferId: string, claimId: string, opening = 1): string {
+  const writer = opening === 1 ? claimId : `${claimId}-${opening}`;
+  return join(dirname(path), `${prefix(path, transferId)}${writer}.part`);
+}
+
+/**
+ * Returns the path under which an opening takes over a part. A part of its own claim keeps its name.
+ * That of another claim gets the name of the first opening: an opening that broke off may have
+ * renamed it already.
+ */
+export function takenOverPath(
+  path: string,
+  theirs: string,
+  { transferId, claimId }: { transferId: string; claimId: string },
+): string {
+  const isOwn = basename(theirs).startsWith(`${prefix(path, transferId)}${claimId}`);
+  return isOwn ? theirs : partPath(path, transferId, claimId);
+}
+
+/** Returns the path that a part would have if it were beside another file. */
+export function partBeside(path: string, transferId: string, part: string): string {
+  const [, writer] = part.split(`.${transferId}.`);
+  return join(dirname(path), `${prefix(path, transferId)}${writer}`);
 }
 
 /**

@@ -133,6 +133,12 @@ export interface OpenDestination {
    * go elsewhere.
    */
   claimId: string;
+  /**
+   * The number of times that the claim has opened the destination, with this one; 1 by default. A
+   * part that is created has another name each time. So a request about an older part, which the
+   * server carries out late, does not reach it.
+   */
+  opening?: number;
   /** Size of the source, in bytes. */
   size: number;
   /** Whether to replace an existing file. If false, the commit fails with `destination_exists`. */
@@ -210,9 +216,9 @@ export interface DestinationFile {
   openWritten(): Promise<SourceFile | null>;
   /**
    * Ends the writes, when all bytes are written, so that the server shows the part file under its
-   * hidden name. Returns false if the protocol has no part files.
+   * hidden name. Returns that name. Null if the protocol has no part files.
    */
-  showPart(): Promise<boolean>;
+  showPart(): Promise<string | null>;
   /** Returns what a successor needs to continue after the first `bytes` bytes. */
   resumePoint(bytes: number): Promise<ResumePoint>;
   /**
@@ -268,8 +274,8 @@ export interface DisposeOptions {
   signal: AbortSignal;
 }
 
-/** The claim that writes a part file. */
-export type PartOptions = Pick<OpenDestination, 'transferId' | 'claimId' | 'signal'>;
+/** A part file of a transfer, by its name. */
+export type PartOptions = Pick<OpenDestination, 'transferId' | 'signal'> & { part: string };
 
 /** The transfer whose `dispose` may have set the file aside. */
 export type RestoreOptions = Pick<DisposeOptions, 'transferId' | 'signal'>;
@@ -322,7 +328,7 @@ export interface FileEndpoint {
   openSource(path: string, signal: AbortSignal): Promise<SourceFile>;
   openDestination(path: string, options: OpenDestination): Promise<DestinationFile>;
   /**
-   * Returns whether the server shows the part file of a claim for this path, also if the claim
+   * Returns whether the server shows the part file of a transfer for this path, also if a mover
    * writes it by another endpoint. The server compares the names by its own rules. A protocol
    * without part files lacks it.
    */

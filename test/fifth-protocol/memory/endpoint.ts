@@ -60,7 +60,7 @@ export function createMemoryEndpoint({
         resumedFrom: 0,
         write: async (offset, data) => content.set(data, offset),
         openWritten: async () => null,
-        showPart: async () => false,
+        showPart: async () => null,
         resumePoint: async () => ({ bytes: 0, state: null }),
         async commit() {
           await ask('PUT', path, 'commit', content);

@@ -2,7 +2,7 @@ import { basename, dirname, join } from 'node:path/posix';
 import { addTo } from '../../../concurrency/shared-counter.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { abortable, abortError } from '../abort.ts';
-import { asidePath, type PartState, partPath } from '../part-name.ts';
+import { asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
 import {
   type CommitProof,
   type DestinationFile,
@@ -56,8 +56,8 @@ async function openPart(
   options: OpenDestination,
 ): Promise<DestinationFile> {
   const { connection } = lease;
-  const { resume, overwrite, transferId, claimId, size } = options;
-  const part = partPath(path, transferId, claimId);
+  const { resume, overwrite, transferId, claimId, opening, size } = options;
+  const part = partPath(path, transferId, claimId, opening);
   if (resume === null && !overwrite && (await existing(connection, path))) {
     throw new FileError(
       'destination_exists',
@@ -67,13 +67,15 @@ async function openPart(
   }
   if (resume) {
     const theirs = join(dirname(path), (resume.state as PartState).part);
-    const held = await takeOver(connection, theirs, part);
-    await settle(namesOn(connection), asidePath(theirs), part, path, options);
+    const ours = takenOverPath(path, theirs, options);
+    const held = await takeOver(connection, theirs, ours);
+    await settle(namesOn(connection), asidePath(theirs), ours, path, options);
     const from = safelyHeld(held, resume.bytes, options);
-    if (from === size && from > 0)
-      return destinationFile(lease, { path, part, upload: null, resumedFrom: from, options });
-    const upload = from > 0 ? await resumeUpload(connection, part, from, held) : null;
-    if (upload) return destinationFile(lease, { path, part, upload, resumedFrom: from, options });
+    const taken = { path, part: ours, resumedFrom: from, options };
+    if (from === size && from > 0) return destinationFile(lease, { ...taken, upload: null });
+    const upload = from > 0 ? await resumeUpload(connection, ours, from, held) : null;
+    if (upload) return destinationFile(lease, { ...taken, upload });
+    if (ours !== part) await removeFile(connection, ours).catch(nullIfRefused);
   }
   // A resumed part was checked when it began.
   const upload = await createPart(connection, part, resume ? null : path);
@@ -244,10 +246,10 @@ function destinationFile(
     return openKnown({ connection, fresh: lease.fresh, abandon }, part, { size, signal });
   }
 
-  async function showPart(): Promise<boolean> {
+  async function showPart(): Promise<string> {
     try {
       await finish();
-      return true;
+      return basename(part);
     } catch (error) {
       throw fail(error, 'verify');
     }

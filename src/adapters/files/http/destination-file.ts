@@ -21,7 +21,7 @@ export function destinationFile(file: UploadedFile, lifetime: Lifetime): Destina
       }),
     commit: (whole) => lifetime.run('commit', () => file.commit(whole)),
     openWritten: async () => null,
-    showPart: async () => false,
+    showPart: async () => null,
     close: lifetime.close,
   };
 }

@@ -1,11 +1,11 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
 import { asBuffer } from '../as-buffer.ts';
-import { asidePath, type PartState, partPath } from '../part-name.ts';
+import { asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { onPart, publish, STALLS_TO_COMMIT } from '../publish.ts';
 import { settle } from '../settle.ts';
-import { fileError } from './errors.ts';
+import { fileError, nullIfRefused } from './errors.ts';
 import { causeOf } from './failure-cause.ts';
 import { type FlushedPart, flushAndClose, setTime } from './flush-part.ts';
 import { closeHandle, openHandle } from './handles.ts';
@@ -51,8 +51,8 @@ async function openPart(
   options: OpenDestination,
 ): Promise<DestinationFile> {
   const { connection } = lease;
-  const { resume, overwrite, transferId, claimId, size, content, signal } = options;
-  const part = partPath(path, transferId, claimId);
+  const { resume, overwrite, transferId, claimId, opening, size, content, signal } = options;
+  const part = partPath(path, transferId, claimId, opening);
   if (resume === null && !overwrite && (await statOf(connection, path))) {
     throw new FileError(
       'destination_exists',
@@ -60,26 +60,28 @@ async function openPart(
       `${path} exists and the endpoint does not overwrite`,
     );
   }
-  const opened = (handle: Buffer, resumedFrom: number) => {
+  const opened = (handle: Buffer, resumedFrom: number, held = part) => {
     if (signal.aborted) {
       // No caller would close the file, and the connection stays open if other files use it.
       closeHandle(connection, handle).catch(() => {});
       throw abortError(signal, 'open');
     }
-    return destinationFile(pool, lease, { path, part, handle, resumedFrom, options });
+    return destinationFile(pool, lease, { path, part: held, handle, resumedFrom, options });
   };
   if (resume) {
     const theirs = join(dirname(path), (resume.state as PartState).part);
-    const held = await takeOver(connection, theirs, part);
-    await settle(namesOn(connection), asidePath(theirs), part, path, options);
+    const ours = takenOverPath(path, theirs, options);
+    const held = await takeOver(connection, theirs, ours);
+    await settle(namesOn(connection), asidePath(theirs), ours, path, options);
     const handle =
       held >= resume.bytes && held <= size
-        ? await openToContinue(connection, part, resume.bytes)
+        ? await openToContinue(connection, ours, resume.bytes)
         : null;
     if (handle) {
       pool.reopens = true;
-      return opened(handle, resume.bytes);
+      return opened(handle, resume.bytes, ours);
     }
+    if (ours !== part) await namesOn(connection).remove(ours).catch(nullIfRefused);
   }
   // Without `overwrite`, a taken name was rejected when the part began.
   const created = await (overwrite
@@ -212,7 +214,7 @@ function destinationFile(
     async showPart() {
       try {
         await abortable(finish(), signal, 'verify');
-        return true;
+        return basename(part);
       } catch (error) {
         throw await fail(error, 'verify');
       }

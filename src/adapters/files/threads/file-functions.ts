@@ -53,7 +53,7 @@ export type FileFunctions = {
   read(source: number, offset: number, buffer: Uint8Array): void;
   stat(source: number): FileIdentity;
   openWritten(destination: number): OpenedSource | null;
-  showPart(destination: number): boolean;
+  showPart(destination: number): string | null;
   write(destination: number, offset: number, data: Uint8Array): void;
   resumePoint(destination: number, bytes: number): ResumePoint;
   /** Closes the file if it returns a proof. */

@@ -14,13 +14,14 @@ import type { Move } from './move-state.ts';
  * Call it before the commit, so that nothing is replaced.
  */
 export async function assertApart(
-  { transferId, claimId, source, destination, removesSource, signal }: Move,
+  { transferId, source, destination, removesSource, signal }: Move,
   file: DestinationFile,
 ): Promise<void> {
   if (!removesSource || !source.endpoint.hasPart) return;
   if (alike(source.path) !== alike(destination.path)) return;
-  if (!(await onSide('destination', () => file.showPart()))) return;
-  const options = { transferId, claimId, signal };
+  const part = await onSide('destination', () => file.showPart());
+  if (part === null) return;
+  const options = { transferId, part, signal };
   const isOne = await onSide('source', async () => source.endpoint.hasPart?.(source.path, options));
   if (!isOne) return;
   const message =

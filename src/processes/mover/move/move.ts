@@ -77,6 +77,7 @@ export async function moveFile(move: Move): Promise<MovedFrom> {
     destination: null,
     committing: null,
     saves: move.record?.saves ?? 0,
+    openings: 0,
     startedOver: false,
     smallerChunks: null,
   };
@@ -215,7 +216,9 @@ async function moveOpened(
   move.meter.complete();
   const verification = verificationOf(proof, readBack);
   const mtime = mtimeOutcome(whole.modifiedAt, proof.timeRefused ?? null);
-  return { bytes: size, sha256: whole.sha256, verification, ...mtime, leftovers: proof.leftovers };
+  // A connection that broke may have begun a part of its own.
+  const leftovers = proof.leftovers || progress.openings > 1;
+  return { bytes: size, sha256: whole.sha256, verification, ...mtime, leftovers };
 }
 
 /** Returns the SHA-256 of the source. Throws if the client expects another one. */

@@ -24,6 +24,8 @@ export interface Progress {
   destination: ResumePoint | null;
   committing: Committing | null;
   saves: number;
+  /** How often this attempt has tried to open the destination. */
+  openings: number;
   /** True if this attempt writes from the start what a destination had lost. */
   startedOver: boolean;
   /** The size of a chunk that the line may let through. Null until connections broke within one. */
@@ -91,11 +93,13 @@ export async function openDestination(
   const { transferId, claimId, overwrite, signal } = move;
   const { size } = source.identity;
   const resume = progress.destination;
+  const opening = ++progress.openings;
   const acknowledged = size > SMALL_FILE_BYTES ? createSharedCounter() : undefined;
   const destination = await onSide('destination', () =>
     move.destination.endpoint.openDestination(move.destination.path, {
       transferId,
       claimId,
+      opening,
       size,
       overwrite,
       resume,
