@@ -145,7 +145,9 @@ function codeOf(error: RestError, side: Side): TransferErrorCode {
   const status = error.statusCode ?? 0;
   // Azurite has one code where the service has two.
   if (status === 403 && /failed to authenticate/i.test(error.message)) return 'auth_failed';
-  const byStatus = BY_STATUS[status] ?? (status >= 500 ? 'connection_failed' : 'internal_error');
+  // A success that is none of the request: a proxy may have sent a page.
+  const mayPass = status >= 500 || status < 300;
+  const byStatus = BY_STATUS[status] ?? (mayPass ? 'connection_failed' : 'internal_error');
   const code =
     BY_CODE[serverAnswer(error) ?? ''] ?? BY_CODE[byStatus] ?? (byStatus as TransferErrorCode);
   return typeof code === 'string' ? code : code[side];

@@ -8,6 +8,7 @@ import {
   type WebResource,
 } from '@azure/storage-blob';
 import type { Http, Target } from '../http/http.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import type { SentBytes } from '../http/sent-bytes.ts';
 import { FileError } from '../port.ts';
 import { fileError } from './errors.ts';
@@ -53,6 +54,7 @@ export function createSdkClient(http: Http): SdkClient {
     const { statusCode: status, body } = response;
     const answer = { request, status, headers: sdkHeaders(request.headers, response.headers) };
     if (into && status < 300) {
+      if (!response.headers.etag) throw pageInPlace(url.host, 'transfer');
       const length = Number(response.headers['content-length'] ?? into.bytes.length);
       // The service sent the whole blob instead of a range. The headers are enough.
       if (status !== 206) body.destroy();

@@ -8,6 +8,7 @@ import {
 } from '@azure/storage-blob';
 import type { AzureCredentials, AzureSettings } from '../../../domain/protocols/azure.ts';
 import { createHttp } from '../http/http.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import type { LastName } from '../http/replace.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
@@ -39,7 +40,7 @@ export interface Store {
   blobOnce(name: string): BlockBlobClient;
   /**
    * Returns what the service reports about a blob. If it rejects the request, the error has the
-   * service's own text.
+   * service's own text. Throws FileError for an answer without an ETag.
    */
   properties(name: string, abortSignal: AbortSignal): Promise<BlobGetPropertiesResponse>;
   /** Reads the answer to the one request sent with `signal` straight into `target`. */
@@ -99,7 +100,9 @@ export function createStore({
   ): Promise<BlobGetPropertiesResponse> {
     const blob = container.getBlockBlobClient(name);
     try {
-      return await blob.getProperties({ abortSignal });
+      const found = await blob.getProperties({ abortSignal });
+      if (!found.etag) throw pageInPlace(name, 'open');
+      return found;
     } catch (error) {
       if (!isRefused(error)) throw error;
       // The answer to a HEAD has no body and so no text. A GET of the first byte has one.

@@ -1,8 +1,9 @@
 import { CompleteMultipartUploadCommand } from '@aws-sdk/client-s3';
 import { assertCommitted, isReplaced } from '../http/destination-file.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import { type CommitProof, FileError } from '../port.ts';
 import type { Checksum, Described } from './checksums.ts';
-import { isUploadGone, pageInPlace, serverAnswer, wasRepeated } from './errors.ts';
+import { isUploadGone, serverAnswer, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';

@@ -8,8 +8,9 @@ import {
 import type { S3Settings } from '../../../domain/protocols/s3.ts';
 import { type DisposeProgress, isSame, unclear } from '../dispose.ts';
 import { type DisposeRequests, disposeByCopy } from '../http/dispose-by-copy.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import { type Disposed, type DisposeOptions, FileError, type FileIdentity } from '../port.ts';
-import { fileError, isMissing, isUnknownHeader, pageInPlace, serverAnswer } from './errors.ts';
+import { fileError, isMissing, isUnknownHeader, serverAnswer } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
 import { TRANSFER_KEY } from './metadata.ts';

@@ -109,15 +109,6 @@ export function otherService(error: unknown, url: URL): OtherService | null {
 }
 
 /**
- * Returns the error for a success whose answer lacks what every S3 server says. A proxy in front of
- * the server may have answered with a page of its own.
- */
-export function pageInPlace(key: string, step: FileStep): FileError {
-  const message = `${key}: the answer is not one of S3, a proxy may have sent a page in its place`;
-  return new FileError('connection_failed', step, message);
-}
-
-/**
  * Returns whether the server no longer knows an upload. Ceph reports a missing key in that case.
  */
 export function isUploadGone(error: unknown): boolean {

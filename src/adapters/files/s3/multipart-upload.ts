@@ -7,11 +7,12 @@ import {
 } from '@aws-sdk/client-s3';
 import { abortable } from '../abort.ts';
 import type { SendOptions } from '../http/http.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import { type CommitProof, FileError, type OpenDestination, type ResumePoint } from '../port.ts';
 import { CHECKSUMS, type Checksum, CRC32_WANTED, checksumOf, type Declared } from './checksums.ts';
 import { completeUpload, type Part } from './complete-upload.ts';
-import { isRefused, isUnknownHeader, isUploadGone, pageInPlace, wasRepeated } from './errors.ts';
+import { isRefused, isUnknownHeader, isUploadGone, wasRepeated } from './errors.ts';
 import type { ObjectAnswer } from './first-try.ts';
 import { setHeaders } from './headers.ts';
 import type { Attributes } from './new-object.ts';

@@ -1,18 +1,12 @@
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { assertCommitted, singleRequest, type UploadedFile } from '../http/destination-file.ts';
 import type { SendOptions } from '../http/http.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import { beginReplace, type Replaceable } from '../http/replace.ts';
 import { sentBytes } from '../http/sent-bytes.ts';
 import type { CommitProof, OpenDestination } from '../port.ts';
 import { md5OfETag } from './checksums.ts';
-import {
-  isMissing,
-  isRefused,
-  isUnknownHeader,
-  pageInPlace,
-  serverAnswer,
-  wasRepeated,
-} from './errors.ts';
+import { isMissing, isRefused, isUnknownHeader, serverAnswer, wasRepeated } from './errors.ts';
 import { CHUNK_SIZE } from './limits.ts';
 import { attributesOf, foundObject, refuseExisting, unclearCommit } from './new-object.ts';
 import type { Store } from './store.ts';

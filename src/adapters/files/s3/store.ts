@@ -8,6 +8,7 @@ import {
 } from '@aws-sdk/client-s3';
 import type { S3Credentials, S3Settings } from '../../../domain/protocols/s3.ts';
 import { createHttp, type SdkRequest, type SdkResponse, type SendOptions } from '../http/http.ts';
+import { pageInPlace } from '../http/other-service.ts';
 import type { LastName } from '../http/replace.ts';
 import type { HttpTimeouts } from '../http/timeouts.ts';
 import type { Tunnel } from '../http/tunnel.ts';
@@ -42,7 +43,7 @@ export interface Store {
   send(command: ObjectCommand, options: SendOptions): Promise<ObjectAnswer>;
   /**
    * Returns what the server reports about an object. If it rejects the request, the error has the
-   * text of the error document.
+   * text of the error document. Throws FileError for an answer that names no version.
    */
   head(
     key: string,
@@ -151,7 +152,10 @@ export function createStore({
     async head(key, signal, input = {}) {
       const object = { Bucket: settings.bucket, Key: key };
       try {
-        return await send(new HeadObjectCommand({ ...object, ...input }), { abortSignal: signal });
+        const command = new HeadObjectCommand({ ...object, ...input });
+        const found = await send(command, { abortSignal: signal });
+        if (!found.ETag && !found.LastModified) throw pageInPlace(key, 'open');
+        return found;
       } catch (error) {
         // The answer to a HEAD has no body, so its error can't tell a missing bucket or a wrong key
         // from other causes. A GET of the first byte can.

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createAzureEndpoint } from '../../../../src/adapters/files/azure/endpoint.ts';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { newId } from '../../../../src/domain/ids.ts';
 import { options, upload } from '../contract.ts';
 
 /**
@@ -358,6 +359,36 @@ test.each([
     });
   },
 );
+
+describe.each([
+  ['a page', 'Back soon'],
+  ['an empty page', ''],
+])('%s of a proxy with status 200', (_name, body) => {
+  const failed = { name: 'FileError', code: 'connection_failed' };
+
+  test('is not the content of a blob', async () => {
+    const { endpoint } = await answering({ status: 200, body });
+    await expect(endpoint.openSource('blob', never)).rejects.toMatchObject(failed);
+  });
+
+  test('is not the answer to an upload', async () => {
+    const { endpoint } = await answering({ status: 200, body });
+    await expect(put(endpoint)).rejects.toMatchObject(failed);
+  });
+
+  test('is not a blob that must not be replaced', async () => {
+    const { endpoint } = await answering({ status: 200, body });
+    const kept = upload(endpoint, 'blob', Buffer.from('content'), { overwrite: false });
+    await expect(kept).rejects.toMatchObject(failed);
+  });
+
+  test('is not another source', async () => {
+    const { endpoint } = await answering({ status: 200, body });
+    const identity = { size: body.length, version: '"1"' };
+    const options = { transferId: newId('txr'), identity, moveTo: null, signal: never };
+    await expect(endpoint.dispose('blob', options)).rejects.toMatchObject(failed);
+  });
+});
 
 test('a blob that arrives whole with the first answer is requested once', async () => {
   const { endpoint, asked } = await answering({

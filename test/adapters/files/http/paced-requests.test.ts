@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,6 +12,7 @@ import { endpointOn as s3On } from '../s3/endpoint-on.ts';
 
 const FILES = 8;
 const content = Buffer.alloc(6_144, 'a');
+const STORED = { etag: `"${createHash('md5').update(content).digest('hex')}"` };
 /** Eight files take six seconds at this rate, each alone takes less than one. */
 const RATE = 8_192;
 /** As the servers of S3 and Azure end requests, and more quickly. */
@@ -25,7 +27,7 @@ async function startServer(): Promise<{ url: string; puts: IncomingMessage[] }> 
     request
       .on('error', () => undefined)
       .on('close', () => clearTimeout(limit))
-      .on('end', () => response.writeHead(request.url?.includes('azure') ? 201 : 200).end())
+      .on('end', () => response.writeHead(request.url?.includes('azure') ? 201 : 200, STORED).end())
       .resume();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -55,10 +57,7 @@ test.each(Object.keys(ON))('small files at a low limit do not end each other on 
     const opened = await endpoint.openDestination(path, { ...options(content.length), pace });
     const file = pacedDestination(opened, pace);
     await file.write(0, content);
-    await file.commit(whole(content)).catch((error) => {
-      // This server has no objects that could be looked up.
-      if (error.code !== 'size_mismatch') throw error;
-    });
+    await file.commit(whole(content));
     await file.close();
   }
 

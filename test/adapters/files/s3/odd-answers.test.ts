@@ -163,6 +163,20 @@ test('a server without ranges is asked only for the size', async () => {
   expect(asked.at(-1)).toBe('HEAD');
 });
 
+test.each([
+  ['a page', 'Back soon'],
+  ['an empty page', ''],
+])('%s of a proxy in place of an object is not its content', async (_name, page) => {
+  server = createServer((_request, response) =>
+    response.writeHead(200, { 'content-length': page.length }).end(page),
+  );
+  endpoint = endpointOn(await listening(server));
+  await expect(endpoint.openSource('key', never)).rejects.toMatchObject({
+    code: 'connection_failed',
+    message: expect.stringContaining('a proxy'),
+  });
+});
+
 test('a page of a proxy in place of a listing is rejected', async () => {
   server = createServer((_request, response) =>
     response.writeHead(200, { 'content-type': 'text/html' }).end('<html><p>Sign in</html>'),

@@ -527,6 +527,12 @@ describe('a page of a proxy with status 200', () => {
     },
   );
 
+  test('in place of the answer to a look is no object under the key', async () => {
+    server.fault({ operation: 'HeadObject', kind: 'page' });
+    const kept = upload(endpoint(), 'page-look', Buffer.from('content'), { overwrite: false });
+    await expect(kept).rejects.toMatchObject({ code: 'connection_failed' });
+  });
+
   test('in place of the answer to a copy keeps the source', async () => {
     const over = endpoint();
     await upload(over, 'page/source', Buffer.from('content'));
