@@ -152,9 +152,10 @@ export function fileError(error: unknown, step: FileStep, subject: string, side:
   return new FileError(code, step, `${subject}: ${wordsOf(given)}`, { cause: error });
 }
 
-function codeOf({ name, $metadata }: SdkError, side: Side): TransferErrorCode {
+function codeOf(error: SdkError, side: Side): TransferErrorCode {
+  const { name, $metadata } = error;
   const status = $metadata?.httpStatusCode ?? 0;
-  if (name.startsWith('KMS.')) return 'permission_denied';
+  if (name.startsWith('KMS.') || needsKey(error)) return 'permission_denied';
   const code =
     BY_NAME[name] ??
     BY_NAME[BY_STATUS[status] ?? ''] ??
@@ -162,7 +163,13 @@ function codeOf({ name, $metadata }: SdkError, side: Side): TransferErrorCode {
   return typeof code === 'string' ? code : code[side];
 }
 
-function wordsOf({ name, message, $metadata, $response }: SdkError): string {
+/** Returns whether an object is encrypted with a key that each request must have ("SSE-C"). */
+function needsKey({ name, message }: SdkError): boolean {
+  return name === 'InvalidRequest' && /server side encryption/i.test(message);
+}
+
+function wordsOf(error: SdkError): string {
+  const { name, message, $metadata, $response } = error;
   const status = $metadata?.httpStatusCode;
   // The answer has no document, or a document that is not from S3.
   const said =
@@ -170,14 +177,17 @@ function wordsOf({ name, message, $metadata, $response }: SdkError): string {
       ? ''
       : message;
   const known = name in BY_NAME ? name : `HTTP status ${status}`;
-  const words = `${said === '' ? known : `${said} (${known})`}${adviceOn(name)}`;
+  const words = `${said === '' ? known : `${said} (${known})`}${adviceOn(error)}`;
   if (!ELSEWHERE.test(name) && status !== 301 && status !== 307) return words;
   const region = $response?.headers?.['x-amz-bucket-region'];
   const where = region ? `: its region is ${region}` : '';
   return `the bucket is in another region or at another address than configured${where}; ${words}`;
 }
 
-function adviceOn(name: string): string {
+function adviceOn(error: SdkError): string {
+  const { name } = error;
+  if (needsKey(error))
+    return ': Waybill cannot send the key of its encryption (SSE-C): store a copy without such a key';
   if (BY_NAME[name] === UNUSABLE) return ': the key may be too long';
   if (name === 'InvalidObjectState')
     return ': restore the archived object, then retry the transfer';

@@ -59,6 +59,16 @@ test('an archived object says what to do about it', () => {
   });
 });
 
+test('an object with a key of its owner says what to do about it', () => {
+  const said =
+    'The object was stored using a form of Server Side Encryption. The correct parameters must be ' +
+    'provided to retrieve the object.';
+  expect(fileError(answer('InvalidRequest', 400, said), 'open', 'a/key', 'source')).toMatchObject({
+    code: 'permission_denied',
+    message: expect.stringMatching(/^a\/key: The object was stored .*\(SSE-C\): store a copy/),
+  });
+});
+
 test.each([
   ['ECONNREFUSED', { syscall: 'connect' }, 'connection_failed', 'connect'],
   ['ENOTFOUND', { syscall: 'getaddrinfo' }, 'connection_failed', 'connect'],
