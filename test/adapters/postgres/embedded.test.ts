@@ -12,6 +12,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -324,6 +325,17 @@ describeWithPostgres('embedded Postgres', () => {
     const { url } = await start();
     expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
+  });
+
+  it.each([
+    ['empty', ''],
+    ['full of zeros', '\0'.repeat(80)],
+  ])('starts after a crash of the machine that left its postmaster.pid %s', async (_, left) => {
+    await useFolder();
+    writeFileSync(pidFile(), left);
+    utimesSync(pidFile(), 0, 0);
+    const { url } = await start();
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 
   it.skipIf(!canHaveContainer)(

@@ -19,6 +19,8 @@ const UNRESPONSIVE_MS = 5_000;
 const FAST_SHUTDOWN_MS = 15_000;
 const IMMEDIATE_SHUTDOWN_MS = 10_000;
 const START_ATTEMPTS = 20;
+/** A server writes its process id as soon as it has created postmaster.pid. */
+const PID_WRITTEN_WITHIN_MS = 1_000;
 /** SQLSTATE of a running server that has no free connection. */
 const TOO_MANY_CONNECTIONS = '53300';
 const LOG_LIMIT_BYTES = 10_000_000;
@@ -103,9 +105,10 @@ export async function runPostmaster(
   }
   const lock = await acquireServerLock(join(dirname(cluster.data), 'server.lock'), cluster.data);
   try {
-    // Another program has the process id now. Postgres would take it for a server and refuse to
-    // start.
-    if (running !== null && isAlive(running.pid)) await rm(pidFilePath(cluster), { force: true });
+    // Another program has the process id now, or a crash of the machine lost what the file said.
+    // Postgres would take it for that of a server, and refuse to start.
+    const misleads = running === null ? await isOld(pidFilePath(cluster)) : isAlive(running.pid);
+    if (misleads) await rm(pidFilePath(cluster), { force: true });
     return await start(cluster, lock.fd, port);
   } finally {
     await lock.close();
@@ -327,6 +330,14 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
+}
+
+/** Returns false for a file that a server may be writing right now, and if there is none. */
+async function isOld(file: string): Promise<boolean> {
+  return stat(file).then(
+    ({ mtimeMs }) => Date.now() - mtimeMs > PID_WRITTEN_WITHIN_MS,
+    () => false,
+  );
 }
 
 async function limitLog(log: string): Promise<void> {
