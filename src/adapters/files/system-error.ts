@@ -9,6 +9,8 @@ const WORDS: Record<string, string> = {
   ENOTFOUND: 'this host name has no address',
   EAI_AGAIN: 'the look-up of this host name failed',
   ETIMEDOUT: 'no answer in time',
+  EMFILE: 'this process of Waybill has too many open files: raise its limit (ulimit -n)',
+  ENFILE: 'the machine that runs Waybill has too many open files: raise its limit (fs.file-max)',
 };
 
 /**

@@ -13,6 +13,10 @@ test.each([
     'connection refused: nothing listens at this address and port',
   ],
   [error('getaddrinfo ENOTFOUND nowhere.invalid', 'ENOTFOUND'), 'this host name has no address'],
+  [
+    error('connect EMFILE 127.0.0.1:22', 'EMFILE'),
+    'this process of Waybill has too many open files: raise its limit (ulimit -n)',
+  ],
   [error('No space left on device'), 'No space left on device'],
   [error('', 'EODD'), 'EODD'],
 ])('%s is explained', (given, words) => {
