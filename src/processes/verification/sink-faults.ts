@@ -4,8 +4,9 @@ import { lossOf, type NamedSink } from '../proof/sinks.ts';
 import { type Fault, nowhere } from './fault.ts';
 
 /**
- * Yields the sinks that lost the last checkpoint that they took. One that cannot be asked is none:
- * it may be away. Its URL may hold a secret, so its place in the settings names it.
+ * Yields the sinks that lost the last checkpoint that they took, and those in which the service
+ * found a checkpoint that this log does not have. One that cannot be asked is none: it may be away.
+ * Its URL may hold a secret, so its place in the settings names it.
  */
 export async function* sinkFaults(sql: Sql, sinks: NamedSink[]): AsyncGenerator<Fault> {
   const states = await sinkStates(
@@ -13,8 +14,10 @@ export async function* sinkFaults(sql: Sql, sinks: NamedSink[]): AsyncGenerator<
     sinks.map(({ url }) => url),
   );
   for (const [i, { sink }] of sinks.entries()) {
-    const size = states[i]?.state?.size ?? null;
+    const place = `place ${i + 1} of WAYBILL_CHECKPOINT_SINKS`;
+    const { size = null, refuses = false, error = null } = states[i]?.state ?? {};
+    if (refuses) yield nowhere('sink', `${place} contradicts the log: ${error}`);
     if (size !== null && !(await sink.has(size).catch(() => true)))
-      yield nowhere('sink', `place ${i + 1} of WAYBILL_CHECKPOINT_SINKS ${lossOf(size)}`);
+      yield nowhere('sink', `${place} ${lossOf(size)}`);
   }
 }

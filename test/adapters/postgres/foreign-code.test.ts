@@ -20,7 +20,7 @@ const CHANGES: [string, string, string[]][] = [
   [
     'a function with another search path',
     `alter function work.accepted_places(integer, timestamptz) set search_path = public`,
-    ['the SQL function work.accepted_places ' + 'was changed or disabled'],
+    ['the SQL function work.accepted_places was changed or disabled'],
   ],
   [
     'a function with the rights of its owner',
@@ -31,7 +31,7 @@ const CHANGES: [string, string, string[]][] = [
     'a function without a statement',
     `create or replace function log.remove(streams text[], record_stream text,
        record_revision integer) returns void language plpgsql as $$ begin end $$`,
-    ['the SQL function log.remove ' + 'was changed or disabled'],
+    ['the SQL function log.remove was changed or disabled'],
   ],
   [
     'no function',

@@ -291,5 +291,13 @@ describeWithPostgres('the sinks of checkpoints', () => {
       ]);
     });
     expect(await readFile(join(folder, name), 'utf8')).toBe('another note');
+    const problems: string[] = [];
+    for await (const { problem } of sinkFaults(installation.sql, opened([witness.url])))
+      problems.push(problem);
+    expect(problems).toEqual([
+      expect.stringMatching(
+        /^place 1 of WAYBILL_CHECKPOINT_SINKS contradicts the log: the witness/,
+      ),
+    ]);
   });
 });
