@@ -120,8 +120,11 @@ export function addEndpointCommands(program: Command): void {
         if (json) await printJson({ id, name, status: done });
         else await print(`${name} is ${done}`);
       });
-  change('remove', 'remove an endpoint that no open transfer uses', 'removed', ({ commands }, id) =>
-    removeEndpoint(commands, id, operator()),
+  change(
+    'remove',
+    'remove an endpoint that no open transfer and no active flow uses',
+    'removed',
+    ({ commands }, id) => removeEndpoint(commands, id, operator()),
   );
   change(
     'pause',
