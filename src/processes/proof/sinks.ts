@@ -127,6 +127,7 @@ async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
   const { sql, logger } = deps;
   const { url, sink, number, report } = feed;
   const latest = await latestCheckpoint(sql).catch(() => undefined);
+  if (latest) feed.size ??= (await sinkStates(sql, [url]))[0]?.state?.size ?? null;
   if (latest !== undefined && feed.taken !== null && hasLost(feed.taken, latest)) {
     feed.isCompared = false;
     feed.taken = null;
@@ -134,7 +135,6 @@ async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
   const comparison = feed.isCompared ? 'done' : await compareNewest(deps, sink);
   feed.isCompared = comparison === 'done';
   if (!latest || comparison === 'later' || latest.revision <= (feed.taken?.revision ?? -1)) return;
-  feed.size ??= (await sinkStates(sql, [url]))[0]?.state?.size ?? null;
   if (feed.size !== null && (await hasLostCheckpoint(sink, feed.size)))
     throw new Error(`it ${lossOf(feed.size)}`);
   await sink.keep(latest, (from) => proveConsistency(sql, from, latest));
