@@ -9,7 +9,12 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { AUTHENTICATION_FAILED, type TransferErrorCode } from '../../domain/transfers/errors.ts';
-import { forgetEarlierRejection, REJECTION_CHANNEL, rejectedSignIns } from './sign-in-holds.ts';
+import {
+  everRejecting,
+  forgetEarlierRejection,
+  REJECTION_CHANNEL,
+  rejectedSignIns,
+} from './sign-in-holds.ts';
 
 /** Network failures in a row after which an endpoint counts as lost. */
 export const LOST_AFTER = 3;
@@ -100,8 +105,7 @@ export function createConnectivity(
   };
   const rejecting = new Set<string>();
   const loadRejecting = async () => {
-    const rows = await sql<{ endpoint_id: string }[]>`select endpoint_id from work.sign_in_holds`;
-    for (const { endpoint_id } of rows) rejecting.add(endpoint_id);
+    for (const endpointId of await everRejecting(sql)) rejecting.add(endpointId);
   };
   const warn = (error: unknown) =>
     logger.warn({ err: error }, 'could not record what a transfer observed of an endpoint');

@@ -70,6 +70,12 @@ export async function forgetEarlierRejection(
   return row?.left === false;
 }
 
+/** Returns the ids of endpoints with a rejection, also one of credentials that were replaced. */
+export async function everRejecting(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ endpoint_id: string }[]>`select endpoint_id from work.sign_in_holds`;
+  return rows.map(({ endpoint_id }) => endpoint_id);
+}
+
 /** Selects the holds that last, also of credentials that were replaced since. */
 export function currentHolds(sql: Queryable) {
   return sql`
