@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { createBatch, createFolderBatch, reserveBatch } from '../../commands/create-batch.ts';
+import type { BatchAnswer } from '../../contract/batches/answers.ts';
 import { batchQuery, batchRequest } from '../../contract/batches/requests.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import { toPage } from '../../contract/pages.ts';
@@ -10,7 +11,7 @@ import { failingListings } from '../../processes/batches/failing-listings.ts';
 import { listBatches } from '../../projections/batches/queries.ts';
 import { requireAccount } from '../program/account.ts';
 import { EXIT } from '../program/exit-codes.ts';
-import { note, print, printJson, printTable } from '../program/output.ts';
+import { type Columns, note, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { commaSeparated, parseRequest, readJson } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
@@ -23,7 +24,18 @@ import {
   commonCopyFields,
   withCommonCopyOptions,
 } from '../transfers/flags.ts';
+import { REFUSAL_COLUMNS } from '../transfers/refusals.ts';
 import { showBatch, watchBatch } from './show.ts';
+
+const COLUMNS: Columns<BatchAnswer> = {
+  ID: ({ id }) => id,
+  STATUS: ({ failing, status }) => (failing ? `failing: ${failing.error.code}` : status),
+  CREATED: ({ created_at }) => created_at,
+  ITEMS: ({ counts }) => counts.items,
+  COMPLETED: ({ counts }) => counts.completed,
+  FAILED: ({ counts }) => counts.failed,
+  SOURCE: ({ folder }) => folder?.source_uri ?? null,
+};
 
 interface WatchOptions extends Common {
   watch?: boolean;
@@ -192,19 +204,7 @@ async function list(
   );
   const { data, pagination } = toPage(batches, { limit, offset }, found.total);
   if (json) return printJson({ data, pagination });
-  await printTable(
-    ['ID', 'STATUS', 'CREATED', 'ITEMS', 'COMPLETED', 'FAILED', 'SOURCE'],
-    data.map(({ id, status: is, failing: reason, created_at, counts, folder }) => [
-      id,
-      reason ? `failing: ${reason.error.code}` : is,
-      created_at,
-      counts.items,
-      counts.completed,
-      counts.failed,
-      folder?.source_uri ?? null,
-    ]),
-    'No batches match',
-  );
+  await printTable(COLUMNS, data, 'No batches match');
   if (pagination.has_more) noteMore({ limit, offset }, data.length, found);
 }
 
@@ -219,12 +219,7 @@ async function cancel(
   if (json) await printJson(answer);
   else {
     await print(`${cancelled} cancelled, ${not_cancelled.length} not`);
-    if (not_cancelled.length > 0)
-      await printTable(
-        ['ID', 'CODE', 'WHY'],
-        not_cancelled.map(({ id: transfer, code, detail }) => [transfer, code, detail]),
-        '',
-      );
+    if (not_cancelled.length > 0) await printTable(REFUSAL_COLUMNS, not_cancelled, '');
   }
   if (has_more) note('The service cancels the others');
 }

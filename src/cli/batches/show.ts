@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BatchAnswer } from '../../contract/batches/answers.ts';
 import { toBatch } from '../../contract/batches/views.ts';
-import type { BatchStatus } from '../../domain/batches/batch.ts';
+import type { BatchStatus, RejectedItem } from '../../domain/batches/batch.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { Installation } from '../../installation.ts';
 import { failingListings } from '../../processes/batches/failing-listings.ts';
@@ -10,7 +10,15 @@ import { findBatch, listRejected } from '../../projections/batches/queries.ts';
 import { listTransfers } from '../../projections/transfers/queries.ts';
 import { failureOf } from '../flows/show.ts';
 import { EXIT, type ExitCode } from '../program/exit-codes.ts';
-import { bytes, note, print, printFacts, printJson, printTable } from '../program/output.ts';
+import {
+  bytes,
+  type Columns,
+  note,
+  print,
+  printFacts,
+  printJson,
+  printTable,
+} from '../program/output.ts';
 import { createProgressBar } from '../program/progress.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import type { Common } from '../transfers/flags.ts';
@@ -19,6 +27,12 @@ import { errorInWords, waitInWords } from '../transfers/watch.ts';
 const LOOK_MS = 500;
 /** Rejected items that `show` prints. */
 const REJECTED_SHOWN = 20;
+
+const REJECTED_COLUMNS: Columns<RejectedItem> = {
+  REJECTED: ({ source_uri }) => source_uri,
+  CODE: ({ error }) => error.code,
+  WHY: ({ error }) => error.message,
+};
 
 const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
   completed: EXIT.done,
@@ -122,10 +136,6 @@ export async function showBatch(
   const page = { limit: REJECTED_SHOWN, offset: 0 };
   const { items, total } = await listRejected(installation.sql, id, page);
   await print('');
-  await printTable(
-    ['REJECTED', 'CODE', 'WHY'],
-    items.map(({ source_uri, error }) => [source_uri, error.code, error.message]),
-    '',
-  );
+  await printTable(REJECTED_COLUMNS, items, '');
   if (total > items.length) note(`${total - items.length} more were rejected`);
 }

@@ -8,7 +8,7 @@ import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
 import { type EndpointSettings, protocolOf } from '../../domain/protocols/index.ts';
 import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
 import type { EndpointConnectivity } from '../../processes/endpoints/connectivity.ts';
-import { printTable } from '../program/output.ts';
+import { type Columns, printTable } from '../program/output.ts';
 
 /** Returns an endpoint as `endpoints list --json` prints it. */
 export function shown(endpoint: Endpoint) {
@@ -48,23 +48,20 @@ export function printEndpoints(
   health: Map<string, EndpointConnectivity>,
   filtered: boolean,
 ): Promise<void> {
-  const rows = endpoints.map((endpoint) => [
-    endpoint.name,
-    endpoint.settings.protocol,
-    addressOf(endpoint.settings),
-    endpoint.sign_in,
-    endpoint.max_connections,
-    health.get(endpoint.endpoint_id)?.last_success_at ?? null,
-    stateOf(endpoint, health.get(endpoint.endpoint_id)),
-  ]);
+  const healthOf = ({ endpoint_id }: Endpoint) => health.get(endpoint_id);
+  const columns: Columns<Endpoint> = {
+    NAME: ({ name }) => name,
+    PROTOCOL: ({ settings }) => settings.protocol,
+    ADDRESS: ({ settings }) => addressOf(settings),
+    'SIGN-IN': ({ sign_in }) => sign_in,
+    CONNECTIONS: ({ max_connections }) => max_connections,
+    'LAST REACHED': (endpoint) => healthOf(endpoint)?.last_success_at ?? null,
+    STATE: (endpoint) => stateOf(endpoint, healthOf(endpoint)),
+  };
   const none = filtered
     ? 'No endpoints match'
     : 'There are no endpoints; `waybill endpoints add --file FILE` configures one';
-  return printTable(
-    ['NAME', 'PROTOCOL', 'ADDRESS', 'SIGN-IN', 'CONNECTIONS', 'LAST REACHED', 'STATE'],
-    rows,
-    none,
-  );
+  return printTable(columns, endpoints, none);
 }
 
 /** Returns the address of an endpoint, with its user and its hop. */

@@ -1,13 +1,21 @@
 import { loadFlow, requestRun } from '../../commands/flows.ts';
+import type { DryRun } from '../../contract/flows/answers.ts';
 import { newId } from '../../domain/ids.ts';
 import { isNetworkFailure, type TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { Installation } from '../../installation.ts';
 import { dryRun } from '../../processes/flows/dry-run.ts';
 import { EXIT } from '../program/exit-codes.ts';
-import { note, print, printJson, printTable } from '../program/output.ts';
+import { type Columns, note, print, printJson, printTable } from '../program/output.ts';
 import { operator } from '../program/session.ts';
 import { terminal } from '../program/terminal.ts';
 import type { Common } from '../transfers/flags.ts';
+
+const COLUMNS: Columns<DryRun['data'][number]> = {
+  FILE: ({ path }) => path,
+  DECISION: ({ decision }) => decision,
+  WHY: ({ reason }) => reason,
+  DESTINATION: ({ destination_uri }) => destination_uri,
+};
 
 /** Asks for a run, and prints its id. */
 export async function runFlow(
@@ -38,17 +46,7 @@ export async function dryRunFlow(
       ? EXIT.unavailable
       : EXIT.failed;
   if (json) return printJson(answer);
-  if (!failed)
-    await printTable(
-      ['FILE', 'DECISION', 'WHY', 'DESTINATION'],
-      answer.data.map(({ path, decision, reason, destination_uri }) => [
-        path,
-        decision,
-        reason,
-        destination_uri,
-      ]),
-      'The folder has no file that matches',
-    );
+  if (!failed) await printTable(COLUMNS, answer.data, 'The folder has no file that matches');
   if (error) note(`${error.folder || 'The folder'}: ${error.message}`);
   if (answer.truncated) note('There are more files');
 }

@@ -7,13 +7,48 @@ import { toPage } from '../../contract/pages.ts';
 import type { Installation } from '../../installation.ts';
 import { showFlow, showFlows } from '../../processes/flows/show-flows.ts';
 import { listFiles, listFlows } from '../../projections/flows/queries.ts';
-import { bytes, print, printFacts, printJson, printTable } from '../program/output.ts';
+import {
+  bytes,
+  type Columns,
+  print,
+  printFacts,
+  printJson,
+  printTable,
+} from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
 import { afterInWords, type Common } from '../transfers/flags.ts';
 import { withCommon } from './flags.ts';
+
+const COLUMNS: Columns<FlowAnswer> = {
+  ID: ({ id }) => id,
+  NAME: ({ name }) => name,
+  STATUS: ({ failing, status }) => (failing ? `failing: ${failing.error.code}` : status),
+  'LAST RUN': ({ last_run_at }) => last_run_at,
+  'NEXT RUN': ({ next_run_at }) => next_run_at,
+  WAITING: ({ waiting_files }) => waiting_files,
+  SOURCE: ({ source }) => source.uri,
+};
+
+const RUN_COLUMNS: Columns<FlowAnswer['recent_runs'][number]> = {
+  RUN: ({ id }) => id,
+  STATUS: ({ status }) => status,
+  STARTED: ({ started_at }) => started_at,
+  FILES: ({ counts }) => counts?.files ?? null,
+  COMPLETED: ({ counts }) => counts?.completed ?? null,
+  FAILED: ({ counts }) => counts?.failed ?? null,
+  SIZE: (run) => (run.bytes === null ? null : bytes(run.bytes)),
+};
+
+const FILE_COLUMNS: Columns<FlowFileList['data'][number]> = {
+  FILE: ({ source_uri }) => source_uri,
+  VERSION: ({ version }) => version,
+  STATUS: ({ status }) => status,
+  TAKEN: ({ taken_at }) => taken_at,
+  TRANSFER: ({ transfer_id }) => transfer_id,
+};
 
 interface ListOptions extends Common, PageOptions {
   status?: string;
@@ -69,7 +104,7 @@ async function list(
   );
   const { data, pagination } = toPage(await showFlows(sql, flows), page, total);
   if (json) return printJson({ data, pagination });
-  await printFlows(data);
+  await printTable(COLUMNS, data, 'No flows match');
   if (pagination.has_more) noteMore(page, data.length, { total });
 }
 
@@ -99,38 +134,8 @@ async function files(
   );
   const { data, pagination } = toPage(found.files.map(toFile), page, found.total);
   if (json) return printJson({ data, pagination });
-  await printFiles(data);
+  await printTable(FILE_COLUMNS, data, 'It has taken nothing yet');
   if (pagination.has_more) noteMore(page, data.length, found);
-}
-
-function printFlows(flows: FlowAnswer[]): Promise<void> {
-  return printTable(
-    ['ID', 'NAME', 'STATUS', 'LAST RUN', 'NEXT RUN', 'WAITING', 'SOURCE'],
-    flows.map((flow) => [
-      flow.id,
-      flow.name,
-      flow.failing ? `failing: ${flow.failing.error.code}` : flow.status,
-      flow.last_run_at,
-      flow.next_run_at,
-      flow.waiting_files,
-      flow.source.uri,
-    ]),
-    'No flows match',
-  );
-}
-
-function printFiles(files: FlowFileList['data']): Promise<void> {
-  return printTable(
-    ['FILE', 'VERSION', 'STATUS', 'TAKEN', 'TRANSFER'],
-    files.map(({ source_uri, version, status, taken_at, transfer_id }) => [
-      source_uri,
-      version,
-      status,
-      taken_at,
-      transfer_id,
-    ]),
-    'It has taken nothing yet',
-  );
 }
 
 /** Returns why a flow or a batch cannot list its folder, and since when. */
@@ -161,17 +166,5 @@ async function printFlow(flow: FlowAnswer): Promise<void> {
     ...(flow.failing && failureOf(flow.failing)),
   });
   await print('');
-  await printTable(
-    ['RUN', 'STATUS', 'STARTED', 'FILES', 'COMPLETED', 'FAILED', 'SIZE'],
-    flow.recent_runs.map(({ id, status, started_at, counts, bytes: size }) => [
-      id,
-      status,
-      started_at,
-      counts?.files ?? null,
-      counts?.completed ?? null,
-      counts?.failed ?? null,
-      size === null ? null : bytes(size),
-    ]),
-    'It has taken nothing yet',
-  );
+  await printTable(RUN_COLUMNS, flow.recent_runs, 'It has taken nothing yet');
 }

@@ -8,10 +8,19 @@ import { LIFETIME } from '../../domain/key.ts';
 import { ROLES } from '../../domain/role.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { type Key, listKeys } from '../../projections/catalog/queries.ts';
-import { print, printFacts, printJson, printTable } from '../program/output.ts';
+import { type Columns, print, printFacts, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { fromCatalog } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
+
+const COLUMNS: Columns<Key> = {
+  ID: ({ key_id }) => key_id,
+  NAME: ({ name }) => name,
+  ACCOUNT: ({ account_id }) => account_id,
+  ACCESS: allowed,
+  KEY: ({ last_four }) => `...${last_four}`,
+  STATE: stateOf,
+};
 
 interface CreateOptions {
   name: string;
@@ -78,7 +87,8 @@ export function addKeyCommands(program: Command): void {
     .action(async ({ json }: { json?: boolean }) => {
       const all = await withInstallation((installation) => fromCatalog(installation, listKeys));
       if (json) for (const key of all) await printJson(toKey(key));
-      else await printKeys(all);
+      else
+        await printTable(COLUMNS, all, 'There are no keys: create one with `waybill keys create`');
     });
 
   keys
@@ -96,22 +106,6 @@ export function addKeyCommands(program: Command): void {
       if (json) await printJson({ id, status: 'revoked' });
       else await print(`${id} is revoked`);
     });
-}
-
-function printKeys(keys: Key[]): Promise<void> {
-  const rows = keys.map((key) => [
-    key.key_id,
-    key.name,
-    key.account_id,
-    allowed(key),
-    `...${key.last_four}`,
-    stateOf(key),
-  ]);
-  return printTable(
-    ['ID', 'NAME', 'ACCOUNT', 'ACCESS', 'KEY', 'STATE'],
-    rows,
-    'There are no keys: create one with `waybill keys create`',
-  );
 }
 
 function allowed({ scopes, role }: Pick<Key, 'scopes' | 'role'>): string {

@@ -10,6 +10,7 @@ import type { Comparison, RebuildProgress } from '../../projections/rebuild/shad
 import { EXIT, type ExitCode } from '../program/exit-codes.ts';
 import { failureOf } from '../program/failure.ts';
 import {
+  type Columns,
   createPrintQueue,
   note,
   print,
@@ -128,12 +129,13 @@ async function list({ sql, store }: Installation, json: boolean | undefined): Pr
     for (const { name, position, updated_at } of rows)
       await printJson({ name, position, log_position: head, updated_at });
   } else {
-    const lines = rows.map(({ name, position, updated_at }) => [name, position, head, updated_at]);
-    await printTable(
-      ['NAME', 'POSITION', 'END OF THE LOG', 'MOVED AT'],
-      lines,
-      'There are no projections yet',
-    );
+    const columns: Columns<(typeof rows)[number]> = {
+      NAME: ({ name }) => name,
+      POSITION: ({ position }) => position,
+      'END OF THE LOG': () => head,
+      'MOVED AT': ({ updated_at }) => updated_at,
+    };
+    await printTable(columns, rows, 'There are no projections yet');
   }
 }
 

@@ -1,5 +1,11 @@
 import { type Command, Option } from 'commander';
-import { auditQuery, auditToCsv, toAuditFilter, toAuditItem } from '../../contract/audit.ts';
+import {
+  type AuditItem,
+  auditQuery,
+  auditToCsv,
+  toAuditFilter,
+  toAuditItem,
+} from '../../contract/audit.ts';
 import { exportQuery, toAuditEvent } from '../../contract/events.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
 import { AUDIT_KINDS } from '../../domain/audit.ts';
@@ -8,13 +14,22 @@ import { eachAuditEvent, listAuditEvents } from '../../projections/audit/queries
 import { readLogFrom } from '../../projections/read-log.ts';
 import { given, recordAccess } from '../program/access.ts';
 import { EXIT } from '../program/exit-codes.ts';
-import { note, printJson, printTable, write } from '../program/output.ts';
+import { type Columns, note, printJson, printTable, write } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 import { addVerifyCommand } from './verify.ts';
+
+const COLUMNS: Columns<AuditItem> = {
+  TIME: ({ occurred_at }) => occurred_at,
+  ACTOR: ({ actor, actor_name }) => actor_name ?? actor,
+  ADDRESS: ({ client_address }) => client_address,
+  EVENT: ({ title }) => title,
+  SUBJECT: ({ subject }) => subject.id,
+  NAME: ({ subject }) => subject.name,
+};
 
 export function addAuditCommands(program: Command): void {
   const audit = program
@@ -112,17 +127,6 @@ async function list(
   }
   const data = events.map(toAuditItem);
   if (json) return printJson({ data, pagination: { total, limit, offset, has_more: hasMore } });
-  await printTable(
-    ['TIME', 'ACTOR', 'ADDRESS', 'EVENT', 'SUBJECT', 'NAME'],
-    data.map(({ occurred_at, actor, actor_name, client_address, title, subject }) => [
-      occurred_at,
-      actor_name ?? actor,
-      client_address,
-      title,
-      subject.id,
-      subject.name,
-    ]),
-    'No events match',
-  );
+  await printTable(COLUMNS, data, 'No events match');
   if (hasMore) noteMore({ limit, offset }, data.length);
 }

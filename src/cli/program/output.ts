@@ -84,14 +84,18 @@ export function note(text: string): void {
 
 type Cell = string | number | bigint | null;
 
-/** Prints aligned columns. Null is shown as a hyphen. */
-export async function printTable(
-  headers: string[],
-  rows: Cell[][],
+/** The columns of a list, by their headings, in order. */
+export type Columns<Row> = Record<string, (row: Row) => Cell>;
+
+/** Prints aligned columns, one line a row. Null is shown as a hyphen. */
+export async function printTable<Row>(
+  columns: Columns<Row>,
+  rows: readonly Row[],
   whenEmpty: string,
 ): Promise<void> {
   if (rows.length === 0) return note(whenEmpty);
-  const lines = [headers, ...rows.map((row) => row.map(cell))];
+  const headers = Object.keys(columns);
+  const lines = [headers, ...rows.map((row) => Object.values(columns).map((of) => cell(of(row))))];
   const widths = headers.map((_, column) =>
     Math.max(...lines.map((line) => line[column]?.length ?? 0)),
   );

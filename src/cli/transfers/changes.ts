@@ -30,6 +30,7 @@ import {
   readModelsOf,
   withFilters,
 } from './flags.ts';
+import { REFUSAL_COLUMNS } from './refusals.ts';
 import { watch } from './watch.ts';
 
 interface RetryOptions extends Common {
@@ -190,12 +191,7 @@ async function bulk(
   if (json) await printJson(answer);
   else {
     await print(`${answer.done} done, ${answer.refused} refused`);
-    if (answer.refused > 0)
-      await printTable(
-        ['ID', 'CODE', 'WHY'],
-        answer.refusals.map(({ id, code, detail }) => [id, code, detail]),
-        '',
-      );
+    if (answer.refused > 0) await printTable(REFUSAL_COLUMNS, answer.refusals, '');
   }
   if (answer.continue_from !== null)
     note(`More transfers match: repeat the command with --continue-from ${answer.continue_from}`);

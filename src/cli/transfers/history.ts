@@ -8,7 +8,7 @@ import { eventsUntil, stateAsOf, stateOf } from '../../domain/transfers/history.
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { readAnyHistory } from '../../projections/transfers/history.ts';
 import { recordAccess } from '../program/access.ts';
-import { print, printJson, printTable } from '../program/output.ts';
+import { type Columns, print, printJson, printTable } from '../program/output.ts';
 import { parseRequest } from '../program/parse.ts';
 import { withInstallation } from '../program/session.ts';
 import { printTransfer } from './show.ts';
@@ -50,15 +50,16 @@ export function addHistoryCommand(program: Command): void {
     });
 }
 
+const COLUMNS: Columns<StoredEvent> = {
+  REVISION: ({ revision }) => revision,
+  TIME: ({ metadata }) => metadata.occurred_at,
+  EVENT: ({ type }) => type,
+  ACTOR: ({ metadata }) => metadata.actor,
+  '': ({ data }) => remark(data),
+};
+
 async function printHistory(events: StoredEvent[], state: Transfer): Promise<void> {
-  const rows = events.map(({ revision, metadata, type, data }) => [
-    revision,
-    metadata.occurred_at,
-    type,
-    metadata.actor,
-    remark(data),
-  ]);
-  await printTable(['REVISION', 'TIME', 'EVENT', 'ACTOR', ''], rows, '');
+  await printTable(COLUMNS, events, '');
   await print('');
   await printTransfer(state);
 }

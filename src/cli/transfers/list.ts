@@ -9,7 +9,7 @@ import type { Installation } from '../../installation.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import { given, recordAccess } from '../program/access.ts';
-import { bytes, printJson, printTable, write } from '../program/output.ts';
+import { bytes, type Columns, printJson, printTable, write } from '../program/output.ts';
 import { noteMore, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
@@ -30,8 +30,7 @@ interface ListOptions extends Common, FilterOptions {
   offset?: string;
 }
 
-/** The columns of the list, by their headings. */
-const COLUMNS: Record<string, (item: TransferListItem) => string | null> = {
+const COLUMNS: Columns<TransferListItem> = {
   ID: ({ id }) => id,
   STATUS: ({ status }) => status,
   'WAITING FOR': ({ waiting_for }) => waiting_for?.reason ?? null,
@@ -92,8 +91,7 @@ async function list(
   );
   const { data, pagination } = toSearchPage(items, { limit, offset }, found);
   if (json) return printJson({ data, pagination });
-  const rows = data.map((item) => Object.values(COLUMNS).map((cell) => cell(item)));
-  await printTable(Object.keys(COLUMNS), rows, 'No transfers match');
+  await printTable(COLUMNS, data, 'No transfers match');
   if (pagination.has_more)
     noteMore(query, transfers.length, { total, isExact: found.totalIsExact });
 }

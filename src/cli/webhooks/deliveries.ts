@@ -12,13 +12,23 @@ import type { Installation } from '../../installation.ts';
 import { ping, redeliver, retryFailedDeliveries } from '../../processes/webhooks/deliveries.ts';
 import { getDelivery, listDeliveries } from '../../processes/webhooks/delivery-table/read.ts';
 import { replay } from '../../processes/webhooks/replays.ts';
-import { print, printJson, printTable } from '../program/output.ts';
+import { type Columns, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
 import { parseRequest } from '../program/parse.ts';
 import { withInstallation } from '../program/session.ts';
 import type { Common } from '../transfers/flags.ts';
 import { findOrThrow } from './find-webhook.ts';
 import { ACCOUNT_OPTION, JSON_OPTION } from './flags.ts';
+
+const COLUMNS: Columns<Delivery> = {
+  ID: ({ id }) => id,
+  EVENT: ({ event_id }) => event_id,
+  TYPE: ({ event_type }) => event_type,
+  STATUS: ({ status }) => status,
+  ATTEMPTS: ({ attempts }) => attempts,
+  'NEXT OR DELIVERED': ({ next_attempt_at, delivered_at }) => next_attempt_at ?? delivered_at,
+  'LAST ANSWER': ({ last_error, last_status_code }) => last_error ?? last_status_code,
+};
 
 interface ListOptions extends Common, PageOptions {
   status?: string;
@@ -90,7 +100,7 @@ async function list(
   const { deliveries, total, hasMore } = await listDeliveries(installation.sql, filter);
   if (json)
     return printJson({ data: deliveries, pagination: { total, limit, offset, has_more: hasMore } });
-  await printDeliveries(deliveries);
+  await printTable(COLUMNS, deliveries, 'No deliveries match');
   if (hasMore) noteMore(query, deliveries.length, { total, isExact: total !== COUNTED_TO });
 }
 
@@ -141,20 +151,4 @@ async function startReplay(
       `${id} receives the events from ${from} on again: \`waybill webhooks deliveries ` +
         `${id}\` shows them`,
     );
-}
-
-function printDeliveries(deliveries: Delivery[]): Promise<void> {
-  return printTable(
-    ['ID', 'EVENT', 'TYPE', 'STATUS', 'ATTEMPTS', 'NEXT OR DELIVERED', 'LAST ANSWER'],
-    deliveries.map((delivery) => [
-      delivery.id,
-      delivery.event_id,
-      delivery.event_type,
-      delivery.status,
-      delivery.attempts,
-      delivery.next_attempt_at ?? delivery.delivered_at,
-      delivery.last_error ?? delivery.last_status_code,
-    ]),
-    'No deliveries match',
-  );
 }

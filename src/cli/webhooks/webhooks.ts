@@ -5,7 +5,7 @@ import { toWebhook, toWebhookWithSecret } from '../../contract/webhooks/views.ts
 import { WEBHOOK_EVENT_TYPES, type Webhook } from '../../domain/webhook.ts';
 import { listWebhooks } from '../../projections/catalog/queries.ts';
 import { requireAccount } from '../program/account.ts';
-import { print, printFacts, printJson, printTable } from '../program/output.ts';
+import { type Columns, print, printFacts, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { fromCatalog } from '../program/read-model.ts';
 import { readSecret, type SecretOptions, withSecret } from '../program/secret.ts';
@@ -15,6 +15,13 @@ import { addDeliveryCommands } from './deliveries.ts';
 import { findOrThrow } from './find-webhook.ts';
 import { ACCOUNT_OPTION, JSON_OPTION } from './flags.ts';
 import { addReceiverCommands } from './receiver.ts';
+
+const COLUMNS: Columns<Webhook> = {
+  ID: ({ webhook_id }) => webhook_id,
+  URL: ({ url }) => url,
+  EVENTS: ({ events }) => events.join(','),
+  STATE: ({ enabled }) => (enabled ? 'enabled' : 'disabled'),
+};
 
 interface AddOptions extends Common, SecretOptions {
   url: string;
@@ -87,7 +94,12 @@ async function list({ account, json }: Common): Promise<void> {
     fromCatalog(installation, (sql) => listWebhooks(sql, account)),
   );
   if (json) for (const webhook of all) await printJson(toWebhook(webhook));
-  else await printWebhooks(all);
+  else
+    await printTable(
+      COLUMNS,
+      all,
+      'There are no webhooks: register one with `waybill webhooks add`',
+    );
 }
 
 async function remove(id: string, { account, json }: Common): Promise<void> {
@@ -97,18 +109,4 @@ async function remove(id: string, { account, json }: Common): Promise<void> {
   });
   if (json) await printJson({ id, status: 'removed' });
   else await print(`${id} is removed`);
-}
-
-function printWebhooks(webhooks: Webhook[]): Promise<void> {
-  const rows = webhooks.map(({ webhook_id, url, events, enabled }) => [
-    webhook_id,
-    url,
-    events.join(','),
-    enabled ? 'enabled' : 'disabled',
-  ]);
-  return printTable(
-    ['ID', 'URL', 'EVENTS', 'STATE'],
-    rows,
-    'There are no webhooks: register one with `waybill webhooks add`',
-  );
 }
