@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   printErrorAdvice,
@@ -6,8 +7,14 @@ import {
   printOperations,
   printProtocols,
 } from '../../scripts/console-api.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import { COUNTED_TO, LONGEST_PAGE } from '../../src/contract/pages.ts';
+import { COUNTED_FAILURES } from '../../src/contract/transfers/answers.ts';
 import { METADATA_KEYS } from '../../src/contract/transfers/requests.ts';
+import { rotationRequest } from '../../src/contract/webhooks/requests.ts';
 import { AUDIT_KINDS, AUDIT_TITLES, EVENT_WORDS } from '../../src/domain/audit.ts';
+import { parseDuration } from '../../src/domain/durations.ts';
+import { LIFETIME } from '../../src/domain/key.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
@@ -43,7 +50,55 @@ test("match the service's words for events (if not, run `npm run console-api`)",
   );
 });
 
+const sourceOf = (file: string) => readFileSync(join('src/console', file), 'utf8');
+/** Returns the values of a list of choices, and the one that is chosen at first. */
+function choicesIn(file: string, name: string, state: string) {
+  const source = sourceOf(file);
+  const list = source.split(`const ${name}: `)[1]?.split('\n];')[0] ?? '';
+  const values = [...list.matchAll(/\['(\w+)',/g)].map(([, value]) => value as string);
+  const initial = new RegExp(`\\[${state}, \\w+\\] = useState\\('(\\w+)'\\)`).exec(source)?.[1];
+  return { values, initial };
+}
+
 test('has the limit of the API for metadata', () => {
-  const source = readFileSync('src/console/pages/transfers/new/metadata-fields.tsx', 'utf8');
+  const source = sourceOf('pages/transfers/new/metadata-fields.tsx');
   expect(source).toContain(`const MAX_ENTRIES = ${METADATA_KEYS};`);
+});
+
+test('offers lives of keys that the API takes, and its default', () => {
+  const { values, initial } = choicesIn('pages/keys/new.tsx', 'LIVES', 'expiresIn');
+  for (const expires_in of values)
+    expect(keyRequest.parse({ name: 'key', role: 'viewer', expires_in })).toMatchObject({
+      expires_in,
+    });
+  const longest = Math.max(
+    ...values.filter((value) => value !== 'never').map((value) => parseDuration(value)),
+  );
+  expect(longest).toBe(parseDuration(LIFETIME.longest));
+  expect(initial).toBe(LIFETIME.default);
+});
+
+test('offers times for the old secret of a webhook that the API takes, and its default', () => {
+  const { values, initial } = choicesIn('pages/webhooks/dialogs.tsx', 'GRACES', 'grace');
+  const secret = `whsec_${'A'.repeat(43)}=`;
+  for (const grace of values) expect(rotationRequest.parse({ secret, grace }).grace).toBe(grace);
+  expect(values).toContain('7d');
+  expect(initial).toBe(rotationRequest.parse(null).grace);
+});
+
+test('asks for pages that the API has, and counts as far as it does', () => {
+  const files = globSync('src/console/**/*.tsx');
+  const named = (name: string) =>
+    files.flatMap((file) => {
+      const found = new RegExp(`^(?:export )?const ${name} = ([\\d_]+);`, 'm').exec(
+        readFileSync(file, 'utf8'),
+      )?.[1];
+      return found === undefined ? [] : Number(found.replaceAll('_', ''));
+    });
+  expect(Math.max(...named('PAGE'))).toBeLessThanOrEqual(LONGEST_PAGE);
+  expect([...named('FLOWS'), ...named('ALL'), ...named('LATEST')]).toEqual(
+    Array(4).fill(LONGEST_PAGE),
+  );
+  expect(named('DELIVERIES_COUNTED_TO')).toEqual([COUNTED_TO]);
+  expect(named('COUNTED')).toEqual([COUNTED_FAILURES]);
 });
