@@ -2,7 +2,7 @@ import type { EventStoreDBClient } from '@eventstore/db-client';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import { type Append, type Appended, decodeAnswer, encodeAppend } from './append-messages.ts';
-import type { CallLimits } from './call-limits.ts';
+import type { CallLimits } from './calls.ts';
 import { AnswerLost } from './errors.ts';
 import { type LastingCall, openLastingCall } from './lasting-call.ts';
 import { endClient } from './library.ts';

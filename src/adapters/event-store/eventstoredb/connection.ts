@@ -4,7 +4,7 @@ import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import type { Append, Appended } from './append-messages.ts';
 import { createAppendStream } from './append-stream.ts';
-import type { CallLimits } from './call-limits.ts';
+import type { CallLimits } from './calls.ts';
 import { clientUrl, type EventStoreDbSignIn, urlOfNode } from './client-url.ts';
 import { closeConnection, endClient, openClient } from './library.ts';
 import { createRenewable, type Leader } from './renewable.ts';

@@ -4,22 +4,19 @@ import {
   StreamNotFoundError,
   WrongExpectedVersionError,
 } from '@eventstore/db-client';
-import pRetry from 'p-retry';
-import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import type { NewEvent, StoredEvent } from '../../../domain/events/event.ts';
 import {
   type AppendLimit,
   type AppendResult,
   type EventBatch,
   type EventStore,
-  EventStoreUnavailable,
   type ExpectedRevision,
   RevisionConflict,
 } from '../port.ts';
-import type { CallLimits } from './call-limits.ts';
+import { createCalls, type Timeouts } from './calls.ts';
 import type { EventStoreDbSignIn } from './client-url.ts';
 import { shareConnection } from './connection.ts';
-import { giveUp, isTransient, StaleNode } from './errors.ts';
+import { StaleNode } from './errors.ts';
 import { collect, readHead } from './reads.ts';
 import { toRecord, toStoredEvent } from './records.ts';
 import { createSeenRevisions } from './seen-revisions.ts';
@@ -33,8 +30,7 @@ const PAGE = 100;
 export interface EventStoreDbOptions extends EventStoreDbSignIn {
   /** Precedes every stream name. The prefix of one installation must not begin with another's. */
   prefix: string;
-  /** Time limits in milliseconds: for one try, and for a call with all its tries. */
-  timeouts?: { attempt: number; total: number };
+  timeouts?: Timeouts;
   /**
    * True for a reader whose subscriptions also yield what other programs and the server wrote under
    * the prefix, as unreadable events.
@@ -60,52 +56,8 @@ export function createEventStoreDb({
   const connection = shareConnection(location);
   const subscribe = createSubscriptions(connection, prefix, timeouts.attempt, keepsUnreadable);
   const seen = createSeenRevisions();
-  const closing = new AbortController();
-  const calls = new Set<AbortController>();
-
-  /** Tries until one succeeds or fails permanently, or the time is over. Then it sends nothing. */
-  async function persist<T>(
-    what: string,
-    attempt: (limits: CallLimits) => Promise<T>,
-    withinMs = timeouts.total,
-  ): Promise<T> {
-    if (closing.signal.aborted) return giveUp(closing.signal.reason, what);
-    const call = new AbortController();
-    let lastFailure: unknown = null;
-    const totalMs = Math.min(withinMs, timeouts.total);
-    const end = performance.now() + totalMs;
-    const limits: CallLimits = {
-      signal: call.signal,
-      attemptMs() {
-        const left = Math.min(timeouts.attempt, Math.floor(end - performance.now()));
-        if (left <= 0) throw new EventStoreUnavailable(`no answer within ${totalMs} ms`);
-        return left;
-      },
-    };
-    const tries = pRetry(() => attempt(limits), {
-      retries: Number.POSITIVE_INFINITY,
-      minTimeout: 50,
-      maxTimeout: 1_000,
-      randomize: true,
-      maxRetryTime: totalMs,
-      shouldRetry({ error }) {
-        lastFailure = error;
-        return isTransient(error);
-      },
-      signal: call.signal,
-    });
-    calls.add(call);
-    try {
-      return await withTimeout(totalMs, tries, EventStoreUnavailable);
-    } catch (error) {
-      call.abort(new EventStoreUnavailable('the call was aborted'));
-      // The reason of the last failure says more than that the time is over.
-      const timedOut = error instanceof EventStoreUnavailable && !closing.signal.aborted;
-      return giveUp(timedOut ? (lastFailure ?? error) : error, what);
-    } finally {
-      calls.delete(call);
-    }
-  }
+  const calls = createCalls(timeouts);
+  const { persist } = calls;
 
   async function append(
     stream: string,
@@ -218,12 +170,10 @@ export function createEventStoreDb({
     head,
     remove,
     subscribe: (options) =>
-      noting(subscribe({ ...options, signal: AbortSignal.any([options.signal, closing.signal]) })),
+      noting(subscribe({ ...options, signal: AbortSignal.any([options.signal, calls.closing]) })),
     async close() {
-      if (closing.signal.aborted) return;
-      const reason = new EventStoreUnavailable('the store was closed');
-      closing.abort(reason);
-      for (const call of calls) call.abort(reason);
+      if (calls.closing.aborted) return;
+      calls.close();
       await connection.release();
     },
   };

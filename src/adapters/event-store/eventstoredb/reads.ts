@@ -7,7 +7,7 @@ import {
 } from '@eventstore/db-client';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
 import { EventStoreUnavailable } from '../port.ts';
-import type { CallLimits } from './call-limits.ts';
+import type { CallLimits } from './calls.ts';
 
 /** Returns the position of the newest event of the server. Throws NotLeaderError on a follower. */
 export async function readHead(

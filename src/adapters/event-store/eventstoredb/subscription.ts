@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
-import type { CallLimits } from './call-limits.ts';
+import type { CallLimits } from './calls.ts';
 import type { Connection } from './connection.ts';
 import { giveUp, isTransient } from './errors.ts';
 import { type Feed, openFeed } from './feed.ts';
