@@ -1,7 +1,7 @@
 import { connect } from '../src/adapters/postgres/connect.ts';
 import { INDEXED } from '../src/adapters/postgres/pools.ts';
 import { prepareReadModels } from '../src/projections/read-models.ts';
-import type { Page, TransferFilter } from '../src/projections/transfers/filter.ts';
+import type { SortedPage, TransferFilter } from '../src/projections/transfers/filter.ts';
 import { listTransfers } from '../src/projections/transfers/queries.ts';
 import { summarizeTransfers } from '../src/projections/transfers/summary.ts';
 import type { Bench } from './support/bench.ts';
@@ -11,7 +11,7 @@ import { median } from './support/statistics.ts';
 import { printTable } from './support/table.ts';
 
 const TRANSFERS = 10_000_000;
-const FIRST: Page = { limit: 25, offset: 0 };
+const FIRST: SortedPage = { limit: 25, offset: 0 };
 /** Each statement runs more often than Postgres takes to consider a generic plan. */
 const LEAST_RUNS = 6;
 /** Of how many failed transfers the home page counts the reasons. */
@@ -44,7 +44,7 @@ export async function run(bench: Bench): Promise<void> {
     select account_id from read.transfers where account_id <> ${ACCOUNT} limit 1`;
   if (!oldest || !other) throw new Error('too few transfers');
   const id = oldest.transfer_id;
-  const searches: [string, TransferFilter, Page?, string?][] = [
+  const searches: [string, TransferFilter, SortedPage?, string?][] = [
     ['the list without words', {}],
     ['a late page', {}, { limit: 25, offset: Math.round(transfers / 3) }],
     ['a destination of all', { destination: 's3://' }],

@@ -7,13 +7,13 @@ import { isId } from '../../domain/ids.ts';
 import { LIFETIME } from '../../domain/key.ts';
 import { ROLES } from '../../domain/role.ts';
 import { SCOPES } from '../../domain/scope.ts';
-import { type Key, listKeys } from '../../projections/catalog/queries.ts';
+import { listKeys, type ShownKey } from '../../projections/catalog/queries.ts';
 import { type Columns, print, printFacts, printJson, printTable } from '../program/output.ts';
 import { commaSeparated, parseRequest } from '../program/parse.ts';
 import { fromCatalog } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 
-const COLUMNS: Columns<Key> = {
+const COLUMNS: Columns<ShownKey> = {
   ID: ({ key_id }) => key_id,
   NAME: ({ name }) => name,
   ACCOUNT: ({ account_id }) => account_id,
@@ -108,11 +108,11 @@ export function addKeyCommands(program: Command): void {
     });
 }
 
-function allowed({ scopes, role }: Pick<Key, 'scopes' | 'role'>): string {
+function allowed({ scopes, role }: Pick<ShownKey, 'scopes' | 'role'>): string {
   return role ?? scopes.join(',');
 }
 
-function stateOf({ revoked_at, expires_at }: Key): string {
+function stateOf({ revoked_at, expires_at }: ShownKey): string {
   if (revoked_at !== null) return `revoked ${revoked_at}`;
   if (expires_at === null) return 'never expires';
   return `${Date.parse(expires_at) <= Date.now() ? 'expired' : 'expires'} ${expires_at}`;

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { AuditedEvent, AuditKind, AuditType } from '../../domain/audit.ts';
-import { timesOf } from '../transfers/filter.ts';
+import { timesOf } from '../lists.ts';
 
 /** How many events `eachAuditEvent` reads at a time. */
 const BATCH = 1_000;

@@ -9,8 +9,8 @@ import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
 import type { TransferStatus } from '../../domain/transfers/transfer.ts';
 import { foldStream, type Stores } from '../fold.ts';
+import type { Page } from '../lists.ts';
 import { batchOf, hasBatch } from '../transfers/columns.ts';
-import type { Page } from '../transfers/filter.ts';
 
 /** The transfers of a batch by status, and their bytes. */
 export interface BatchCounts {
@@ -50,7 +50,7 @@ export async function listBatches(
   sql: Sql,
   accountId: string,
   status: BatchStatus | undefined,
-  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+  { limit, offset }: Page,
 ): Promise<{ batches: CountedBatch[]; total: number }> {
   const matches = sql`
     account_id = ${accountId} ${status === undefined ? sql`` : sql`and status = ${status}`}`;
@@ -90,7 +90,7 @@ export async function retryInCreation(
 export async function listRejected(
   sql: Sql,
   batchId: string,
-  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+  { limit, offset }: Page,
 ): Promise<{ items: (RejectedItem & { item: number })[]; total: number }> {
   const [rows, [counted]] = await Promise.all([
     sql<{ item: number; source: string; code: string; message: string }[]>`

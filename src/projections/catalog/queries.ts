@@ -8,14 +8,14 @@ import {
 } from '../../domain/endpoints/endpoint.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
-import { type Key as KeyState, keyDecider } from '../../domain/key.ts';
+import { type Key, keyDecider } from '../../domain/key.ts';
 import { type Webhook, type WebhookState, webhookDecider } from '../../domain/webhook.ts';
 import { foldStream, type Stores } from '../fold.ts';
-import { matches } from '../transfers/search/text.ts';
+import { matches } from '../lists.ts';
 import { keyUses } from './key-use.ts';
 
 /** A key and its last use, to the minute. Null if it was never used. */
-export type Key = KeyState & { last_used_at: string | null };
+export type ShownKey = Key & { last_used_at: string | null };
 
 /** An endpoint and the revision of its stream. */
 export type ConfiguredEndpoint = Endpoint & { revision: number };
@@ -63,7 +63,7 @@ interface KeyRow {
 }
 
 /** Returns all keys, newest first, including revoked and expired ones. */
-export async function listKeys(sql: Sql): Promise<Key[]> {
+export async function listKeys(sql: Sql): Promise<ShownKey[]> {
   const rows = await sql<KeyRow[]>`
     select state, used_at from read.keys left join (${keyUses(sql)}) uses using (key_id)
      order by key_id desc`;
@@ -77,7 +77,7 @@ export async function hasHadKey(sql: Sql, accountId: string): Promise<boolean> {
 }
 
 /** Returns a key, also a revoked or expired one, or null if there is none with this id. */
-export async function findKeyById({ sql, store }: Stores, keyId: string): Promise<Key | null> {
+export async function findKeyById({ sql, store }: Stores, keyId: string): Promise<ShownKey | null> {
   if (!isId('key', keyId)) return null;
   const [row] = await sql<KeyRow[]>`
     select state, used_at from read.keys left join (${keyUses(sql)}) uses using (key_id)
@@ -87,7 +87,7 @@ export async function findKeyById({ sql, store }: Stores, keyId: string): Promis
   return folded && { ...folded.state, last_used_at: null };
 }
 
-function toKey({ state, used_at }: KeyRow): Key {
+function toKey({ state, used_at }: KeyRow): ShownKey {
   return { ...state, last_used_at: used_at };
 }
 

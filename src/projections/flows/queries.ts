@@ -7,9 +7,8 @@ import type {
   ShownFlow,
 } from '../../domain/flows/flow.ts';
 import type { TransferStatus } from '../../domain/transfers/transfer.ts';
+import { matches as hasMatch, type Page } from '../lists.ts';
 import { batchOf, hasBatch, isRetry, retryOf } from '../transfers/columns.ts';
-import type { Page } from '../transfers/filter.ts';
-import { matches as hasMatch } from '../transfers/search/text.ts';
 
 /** Returns a flow, also a removed one, or null. */
 export async function shownFlow(sql: Sql, flowId: string): Promise<ShownFlow | null> {
@@ -29,7 +28,7 @@ export async function listFlows(
   sql: Sql,
   accountId: string,
   { status, q }: FlowFilter,
-  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+  { limit, offset }: Page,
 ): Promise<{ flows: Flow[]; total: number }> {
   const matches = sql`
     account_id = ${accountId} and status <> 'removed'
@@ -143,7 +142,7 @@ export interface FlowRun {
 export async function listRuns(
   sql: Sql,
   flowId: string,
-  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+  { limit, offset }: Page,
 ): Promise<{ runs: FlowRun[]; total: number }> {
   const [runs, [counted]] = await Promise.all([
     sql<FlowRun[]>`
@@ -189,7 +188,7 @@ export interface FlowFile {
 export async function listFiles(
   sql: Sql,
   flowId: string,
-  { limit, offset }: Pick<Page, 'limit' | 'offset'>,
+  { limit, offset }: Page,
 ): Promise<{ files: FlowFile[]; total: number }> {
   const [files, [counted]] = await Promise.all([
     sql<FlowFile[]>`

@@ -1,7 +1,7 @@
 import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
-import type { Page, TransferPage } from './filter.ts';
+import type { SortedPage, TransferPage } from './filter.ts';
 import { inOrder, isOutside, passes, type TransferFilter } from './filter.ts';
 import { areCountedByHour, countedSpans } from './hours.ts';
 
@@ -22,7 +22,7 @@ export function listByDestination(
   sql: Sql,
   accountId: string,
   filter: DestinationFilter,
-  page: Required<Page>,
+  page: Required<SortedPage>,
   few = FEW,
 ): Promise<TransferPage> {
   return withCustomPlans(sql, async (tx) => {
@@ -61,7 +61,7 @@ async function hoursOfPage(
   tx: Transaction,
   accountId: string,
   filter: DestinationFilter,
-  page: Required<Page>,
+  page: Required<SortedPage>,
   few: number,
 ): Promise<HoursOfPage> {
   const matching = tx`select created_at from read.transfers where ${passes(tx, accountId, filter)}`;
@@ -100,7 +100,7 @@ interface HoursToRead {
 /** Also returns the number of rows that it has read. */
 async function readHours(
   tx: Transaction,
-  { limit, offset, sort }: Required<Page>,
+  { limit, offset, sort }: Required<SortedPage>,
   { rows, status, subtractFrom, few = 0 }: HoursToRead,
 ): Promise<HoursOfPage & { read: number }> {
   const matches = status === undefined ? tx`` : tx`filter (where status = ${status})`;

@@ -1,6 +1,7 @@
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { SortOrder, Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
+import { type Page, timesOf } from '../lists.ts';
 import {
   batchOf,
   errorCodeOf,
@@ -12,9 +13,7 @@ import {
   retryOf,
 } from './columns.ts';
 
-export interface Page {
-  limit: number;
-  offset: number;
+export interface SortedPage extends Page {
   /** Newest first by default. */
   sort?: SortOrder | undefined;
 }
@@ -157,20 +156,4 @@ function firstBeyond(prefix: string): string | null {
   if (last === undefined) return null;
   // No text has the code points between these two.
   return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
-}
-
-/** Returns the times of a filter: from `from`, inclusive, to `beyond`, exclusive. */
-export function timesOf({ from, to }: TransferFilter): { from: string; beyond: string } {
-  return {
-    from: from ?? '-infinity',
-    beyond: to === undefined ? 'infinity' : instantOf(Date.parse(to) + 1),
-  };
-}
-
-/**
- * Formats an instant for Postgres, which misreads years of five digits (they start with a plus).
- */
-export function instantOf(ms: number): string {
-  const instant = new Date(ms).toISOString();
-  return instant.startsWith('+') ? 'infinity' : instant;
 }

@@ -1,16 +1,10 @@
-import type { EventStore } from '../../adapters/event-store/port.ts';
-import type { Sql } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
 import type { TransferCreated } from '../../domain/transfers/transfer.ts';
+import type { Stores } from '../fold.ts';
 import { throwNotFound } from '../retention/removed-transfers.ts';
-
-interface Stores {
-  store: EventStore;
-  sql: Sql;
-}
 
 /** Reads all events of an account's transfer as stored, oldest first. Throws `not_found`. */
 export async function readHistory(

@@ -2,14 +2,8 @@
  * How many transfers each hour has, for totals and for the places of pages.
  */
 import type { Fragment, Queryable } from '../../adapters/postgres/connect.ts';
-import {
-  asksMoreThan,
-  instantOf,
-  rowMatches,
-  statusMatches,
-  type TransferFilter,
-  timesOf,
-} from './filter.ts';
+import { instantOf, timesOf } from '../lists.ts';
+import { asksMoreThan, rowMatches, statusMatches, type TransferFilter } from './filter.ts';
 
 const HOUR_MS = 3_600_000;
 

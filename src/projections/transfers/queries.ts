@@ -6,9 +6,9 @@ import {
   inOrder,
   isAfter,
   type ListPlace,
-  type Page,
   passes,
   rowMatches,
+  type SortedPage,
   statusMatches,
   type TransferFilter,
   type TransferPage,
@@ -24,7 +24,7 @@ export async function listTransfers(
   sql: Sql,
   accountId: string,
   { q, ...filter }: TransferFilter,
-  { limit, offset, sort = '-created_at' }: Page,
+  { limit, offset, sort = '-created_at' }: SortedPage,
 ): Promise<TransferPage> {
   const page = { limit, offset, sort };
   const { destination } = filter;
@@ -115,7 +115,7 @@ async function listAll(
   sql: Sql,
   accountId: string,
   filter: TransferFilter,
-  page: Required<Page>,
+  page: Required<SortedPage>,
 ): Promise<TransferPage> {
   const matches = sql`${statusMatches(sql, filter)} ${rowMatches(sql, filter)}`;
   const newestFirst = page.sort === '-created_at';

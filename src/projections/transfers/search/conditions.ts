@@ -3,8 +3,9 @@
  */
 import type { Fragment, Transaction } from '../../../adapters/postgres/connect.ts';
 import type { SortOrder } from '../../../domain/transfers/transfer.ts';
+import { searchWords } from '../../lists.ts';
 import { asksMoreThan, type ListPlace, passes, type TransferFilter } from '../filter.ts';
-import { likePattern, searchWords } from './text.ts';
+import { likePattern } from './text.ts';
 
 /** What a search asks for. */
 export interface Search {

@@ -9,10 +9,11 @@ import type { Fragment, Sql, Transaction } from '../../../adapters/postgres/conn
 import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
-import { asksMoreThan, inOrder, isAfter, type ListPlace, passes, timesOf } from '../filter.ts';
+import { hasWords, searchWords, timesOf } from '../../lists.ts';
+import { asksMoreThan, inOrder, isAfter, type ListPlace, passes } from '../filter.ts';
 import { FEW, hasAllWords, passesOthers, type Search, type SegmentPart } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
-import { hasWords, searchText, searchWords } from './text.ts';
+import { searchText } from './text.ts';
 
 /** A search counts no further. */
 export const SEARCH_COUNTED_TO = 10_000;

@@ -3,7 +3,7 @@
  * its words.
  */
 import type { Transaction } from '../../../adapters/postgres/connect.ts';
-import { instantOf, timesOf } from '../filter.ts';
+import { instantOf, timesOf } from '../../lists.ts';
 import { type Search, type SegmentPart, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 

@@ -1,4 +1,5 @@
 import type { TransferCreated } from '../../../domain/transfers/transfer.ts';
+import { normalize } from '../../lists.ts';
 
 type Searchable = Pick<
   TransferCreated,
@@ -24,44 +25,7 @@ export function searchText({ transfer_id, file_name, source, destination, metada
   return normalize(parts.join('\n'));
 }
 
-/** Returns the words of a query, normalized as `searchText` is. */
-export function searchWords(query: string): string[] {
-  return [...new Set(normalize(query).split(/\s+/).filter(Boolean))];
-}
-
-/** Returns true if each word is part of the text. */
-export function hasWords(text: string, words: readonly string[]): boolean {
-  return words.every((word) => text.includes(word));
-}
-
-/** Returns true if each word of a query is part of one of the texts. For lists that fit a page. */
-export function matches(query: string, texts: string[]): boolean {
-  return hasWords(normalize(texts.join('\n')), searchWords(query));
-}
-
 /** Returns the pattern of LIKE for texts with this word. */
 export function likePattern(word: string): string {
   return `%${word.replace(/[\\%_]/g, '\\$&')}%`;
-}
-
-/**
- * Returns a text in lower case, in which `Z` and four letters from A to P stand for each character
- * beyond ASCII. So a short word of another script has trigrams too, and they are few enough for an
- * index. Capital letters occur nowhere else, so no ASCII word matches a part of a code.
- */
-function normalize(text: string): string {
-  // Most texts: the rest would take longer than all else that is done to them.
-  if (isAscii(text)) return text.toLowerCase();
-  return text
-    .normalize('NFC')
-    .toLowerCase()
-    .replace(/(?!\s)[^\0-\x7f]/g, (character) => {
-      const code = character.charCodeAt(0);
-      const nibbles = [12, 8, 4, 0].map((shift) => (code >> shift) & 15);
-      return `Z${nibbles.map((nibble) => 'ABCDEFGHIJKLMNOP'[nibble]).join('')}`;
-    });
-}
-
-function isAscii(text: string): boolean {
-  return !/[^\0-\x7f]/.test(text);
 }

@@ -9,13 +9,14 @@ import {
   type TransferCreated,
   type TransferEvent,
 } from '../../../../src/domain/transfers/transfer.ts';
+import { searchWords } from '../../../../src/projections/lists.ts';
 import { prepareReadModels } from '../../../../src/projections/read-models.ts';
 import type { TransferFilter } from '../../../../src/projections/transfers/filter.ts';
 import { transfersProjection } from '../../../../src/projections/transfers/projection.ts';
 import { eachTransfer, listTransfers } from '../../../../src/projections/transfers/queries.ts';
 import { createTransferSearch } from '../../../../src/projections/transfers/search/projection.ts';
 import { searchTransfers } from '../../../../src/projections/transfers/search/queries.ts';
-import { searchText, searchWords } from '../../../../src/projections/transfers/search/text.ts';
+import { searchText } from '../../../../src/projections/transfers/search/text.ts';
 import { listsOf } from '../../../../src/projections/transfers/search/trigrams.ts';
 import { createLog } from '../../../support/domain/histories.ts';
 import { TRANSFER_EVENTS, transferCreated } from '../../../support/domain/samples.ts';
