@@ -121,8 +121,8 @@ export function createHttpServer(deps: HttpServerDeps): FastifyInstance {
 
   closeUnreadAnswers(app, deps.unreadMs);
   limitHandlers(app, deps.answerWithinMs);
-  acceptJson(app);
   continueLate(app);
+  acceptJson(app);
   discardUnreadBodies(app);
   validateRequests(app);
   registerCookies(app, publicUrl);

@@ -218,6 +218,28 @@ describeWithPostgres('HTTP', () => {
     });
   });
 
+  test.each([
+    ['without a type', ''],
+    ['with a type', 'Content-Type: text/plain\r\n'],
+    ['with 100-continue', 'Expect: 100-continue\r\n'],
+  ])('an empty body in chunks is no body, %s', async (_, extra) => {
+    const request = (method: string, path: string, body: string) =>
+      `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.key}\r\n${extra}` +
+      `Transfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
+    const last = `GET ${UNKNOWN} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    const send = async (...requests: string[]) => {
+      const answers = await exchange({ port: api.port }, ...requests, last);
+      return answers.map(({ status }) => status).filter((status) => status !== 100);
+    };
+    const pieces = request('DELETE', UNKNOWN, '').match(/^[^]*?\r\n\r\n|[^]+$/g) ?? [];
+    expect(pieces).toHaveLength(2);
+    expect(await send(request('DELETE', UNKNOWN, ''))).toEqual([404, 401]);
+    expect(await send(...pieces)).toEqual([404, 401]);
+    expect(await send(request('POST', `${UNKNOWN}/retry`, ''))).toEqual([404, 401]);
+    expect(await send(request('POST', '/v1/transfers', ''))).toEqual([400, 401]);
+    expect(await send(request('DELETE', UNKNOWN, '2\r\n{}\r\n'))).toEqual([415, 401]);
+  });
+
   test.each(['UTF-8', 'utf8', '"utf-8"'])(
     'JSON with the charset %s is accepted',
     async (charset) => {

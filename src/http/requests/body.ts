@@ -54,10 +54,12 @@ export async function discardBody(request: IncomingMessage): Promise<void> {
  * decides.
  */
 export function acceptJson(app: FastifyInstance): void {
-  // Python's urllib, `curl -d ''` and others name a type although they send nothing.
-  app.addHook('preParsing', async ({ headers }) => {
-    const { 'content-length': length = '0', 'transfer-encoding': coding } = headers;
-    if (length === '0' && coding === undefined) delete headers['content-type'];
+  // Python's urllib, `curl -d ''` and others name a type although they send nothing. A proxy from
+  // HTTP/2 announces chunks for a body of unknown length, also if it is empty.
+  app.addHook('preParsing', async ({ method, headers, raw }) => {
+    if (method === 'GET' || method === 'HEAD' || !(await isEmpty(raw))) return;
+    delete headers['content-type'];
+    delete headers['transfer-encoding'];
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
@@ -87,6 +89,18 @@ export function acceptJson(app: FastifyInstance): void {
       }
     },
   );
+}
+
+/** Only the first chunk shows whether a chunked body is empty. It stays in the buffer. */
+async function isEmpty(request: IncomingMessage): Promise<boolean> {
+  const { 'content-length': length = '0', 'transfer-encoding': coding } = request.headers;
+  if (coding === undefined) return length === '0';
+  if (!request.complete && request.readableLength === 0)
+    await new Promise<void>((resolve) => {
+      for (const event of ['readable', 'end', 'error', 'close'])
+        request.once(event, () => resolve());
+    });
+  return request.complete && request.readableLength === 0;
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
