@@ -59,7 +59,7 @@ export function addProjectionCommands(program: Command): void {
           );
           if (json)
             return printJson({ projection: name, rebuilt: true, events, differences, details });
-          await print(`${name} is rebuilt from ${events} events`);
+          await print(`${name} is rebuilt from ${counted(events)}`);
           if (details.length > 0)
             await print(
               'The old tables differed from the log:\n' +
@@ -181,6 +181,10 @@ function left({ secondsLeft }: RebuildProgress): string {
   return secondsLeft === null ? '' : `  ${seconds(secondsLeft)} left`;
 }
 
+function counted(events: number): string {
+  return `${events} ${events === 1 ? 'event' : 'events'}`;
+}
+
 async function report(
   name: ProjectionName,
   { events, differences, details }: Comparison,
@@ -191,7 +195,7 @@ async function report(
       ...{ projection: name, agrees: differences.length === 0, events },
       ...{ differences, details },
     });
-  if (differences.length === 0) return print(`${name} matches the log (${events} events)`);
+  if (differences.length === 0) return print(`${name} matches the log (${counted(events)})`);
   await print(
     `${name} differs from the log:\n${details.map((line) => `  ${line}\n`).join('')}` +
       'Either the table or the log was changed. Keep both: make a copy of the database before ' +
