@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { Logger } from 'pino';
 import { EventStoreUnavailable } from './adapters/event-store/port.ts';
 import { isRejectedSignIn } from './adapters/postgres/unavailable.ts';
 import { isStoreUnavailable } from './adapters/unavailable.ts';
+import { pause } from './concurrency/pause.ts';
 import { unlessStopped } from './concurrency/unless-stopped.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Check } from './health.ts';
@@ -54,7 +54,7 @@ export function createStartUp(
   let meanwhile: ServerWhileStarting | null = null;
 
   async function attempt<T>(step: () => Promise<T>): Promise<T> {
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       signal.throwIfAborted();
       try {
         const done = await unlessStopped(step(), signal, STEP_ENDS_WITHIN_MS);
@@ -67,7 +67,7 @@ export function createStartUp(
         checks = { [store]: { ok: false, detail: 'does not answer; the start waits for it' } };
         logger.warn({ err: error, store }, 'a store does not answer; the start waits for it');
       }
-      await sleep(pause, undefined, { signal }).catch(() => undefined);
+      await pause(pauseMs, signal);
     }
   }
 

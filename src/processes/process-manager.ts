@@ -3,8 +3,8 @@
  * a time, in rounds. It looks at its to-do list, a read model, when that shows news, and starts what
  * each subject needs. Work that fails is set aside for a moment, and the others continue.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../adapters/postgres/listen.ts';
+import { pause } from '../concurrency/pause.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import { CHECKPOINT_CHANNEL } from '../projections/checkpoint.ts';
 import type { ConsumerDeps } from '../projections/consumer.ts';
@@ -67,12 +67,12 @@ export async function runProcessManager<Info>(
       const round = await createRound(work);
       while (!stop.aborted) {
         const due = await round();
-        await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+        await pause(LOOK_MS, stop);
         await wakeUp.wait(Math.max(0, Math.min(QUIET_MS - LOOK_MS, due - Date.now())));
       }
     } catch (error) {
       deps.logger.error({ err: error }, `${subject.all} could not be processed; retrying in 5 s`);
-      await sleep(SET_ASIDE_MS, undefined, { signal }).catch(() => undefined);
+      await pause(SET_ASIDE_MS, signal);
     } finally {
       // A folder can take hours. What was done is recorded, so the next round continues.
       end.abort();
@@ -102,7 +102,7 @@ function createUnderWay<Info>(
             { err: error, [`${one}_id`]: id },
             `a ${one} could not be processed; retrying in 5 s`,
           );
-          await sleep(SET_ASIDE_MS, undefined, { signal: stop }).catch(() => undefined);
+          await pause(SET_ASIDE_MS, stop);
         })
         .finally(() => {
           running.delete(id);

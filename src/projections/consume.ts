@@ -7,8 +7,8 @@
  * generation of the checkpoint, loaded once, tells a take-over of a rebuild that leaves the
  * position. Rows that a batch read from the tables before are then not written to the new ones.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventBatch } from '../adapters/event-store/port.ts';
+import { pause } from '../concurrency/pause.ts';
 import { upcast } from '../domain/events/upcast.ts';
 import {
   CheckpointMoved,
@@ -114,5 +114,4 @@ export async function consume(
   }
 }
 
-const sleepUntil: Pause = (_, ms, signal) =>
-  sleep(ms, undefined, { signal }).catch(() => undefined);
+const sleepUntil: Pause = (_, ms, signal) => pause(ms, signal);

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type EventBatch,
   type EventStore,
   EventStoreUnavailable,
   PositionUnknown,
 } from '../adapters/event-store/port.ts';
+import { pause } from '../concurrency/pause.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { RETENTION } from '../domain/events/streams.ts';
@@ -92,7 +92,7 @@ export async function* readLog(store: EventStore, slice: LogSlice): AsyncGenerat
     if (isWhole || signal?.aborted) return;
     patience ??= performance.now() + store.staleMs;
     if (performance.now() >= patience) throw behind(until);
-    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    await pause(LOOK_MS, signal);
   }
 }
 

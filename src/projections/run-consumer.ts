@@ -26,10 +26,10 @@
  * - A newer version of Waybill rebuilds the tables (NewerTables). The consumer ends.
  * - The checkpoint belongs to another log (WrongLog). `runConsumer` throws, and the service ends.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../adapters/postgres/connect.ts';
 import { listen } from '../adapters/postgres/listen.ts';
 import type { Held } from '../adapters/postgres/locks.ts';
+import { pause } from '../concurrency/pause.ts';
 import {
   CheckpointMoved,
   loadCheckpoint,
@@ -68,7 +68,7 @@ export async function runConsumer(
     if (end === 'left_to_newer') return;
     failed = end === 'failed';
     // Sleeps after the release, so another process that reaches Postgres may take over.
-    if (failed) await sleep(RETRY_AFTER_MS, undefined, { signal }).catch(() => undefined);
+    if (failed) await pause(RETRY_AFTER_MS, signal);
   }
 }
 

@@ -3,6 +3,7 @@
  * takes, through outages. `catchUp` serves a caller: it fails with the first error.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../concurrency/pause.ts';
 import { unlessStopped } from '../concurrency/unless-stopped.ts';
 import { withTimeout } from '../concurrency/with-timeout.ts';
 import type { Consumer, ConsumerDeps } from './consumer.ts';
@@ -37,7 +38,7 @@ export async function untilCaughtUp(
     if (await caughtUp.catch(() => false)) return;
     if (orByOurselves) await catchUpIfIdle(deps, consumer, signal).catch(() => undefined);
     if (!logged) deps.logger.info({ consumer: consumer.name }, 'waits until the log has been read');
-    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    await pause(LOOK_MS, signal);
   }
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { createBatcher } from '../../concurrency/batcher.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { connect, type Sql } from './connect.ts';
 
 const POLL_MS = 500;
@@ -212,9 +213,7 @@ export function createLocks(url: string, { pollMs = POLL_MS }: { pollMs?: number
       const held = await tryToTake(name, mode).catch(() => null);
       if (held !== null && !ended.aborted) return held;
       await held?.release();
-      await setTimeout(pollMs * (0.75 + Math.random() / 2), undefined, { signal: ended }).catch(
-        () => {},
-      );
+      await pause(pollMs * (0.75 + Math.random() / 2), ended);
     }
   }
 

@@ -1,7 +1,6 @@
 /*
  * What the process manager does for a batch: create its transfers, cancel them, complete the batch.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import {
   changeBatch,
@@ -12,6 +11,7 @@ import {
 import { cancelTransfers } from '../../commands/bulk.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import type { Cause } from '../../commands/handle.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { type Batch, type BatchListed, batchDecider } from '../../domain/batches/batch.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { streamName } from '../../domain/events/streams.ts';
@@ -157,7 +157,7 @@ async function untilThereIsRoom(
     const { openTransfers } = await queueEstimate(account_id, priority);
     if (openTransfers < maxOpenTransfers) return onWait(false);
     onWait(true);
-    await sleep(FULL_MS, undefined, { signal: stop }).catch(() => undefined);
+    await pause(FULL_MS, stop);
   }
 }
 

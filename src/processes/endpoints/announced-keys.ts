@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { announceHostKeys } from '../../commands/endpoints.ts';
 import type { Cause } from '../../commands/handle.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
@@ -52,7 +52,7 @@ export async function watchHostKeys(
   const record = createKeyRecorder(deps);
   const cause = { actor, correlationId: newId('req') };
   while (!signal.aborted) {
-    await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    await pause(LOOK_MS, signal);
     for (const pool of pools)
       for (const { endpoint, keys } of await pool.announcedHostKeys())
         await record(endpoint, keys, cause);

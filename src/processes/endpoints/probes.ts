@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { FileError } from '../../adapters/files/port.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
@@ -6,6 +5,7 @@ import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
 import { loseConnectivity, restoreConnectivity } from '../../commands/endpoints.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { distrustOf, hostOf } from '../../domain/endpoints/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -91,7 +91,7 @@ async function probeAll(
       );
       underway.set(id, probing);
     }
-    await sleep(Math.min(everyMs / 5, LOOK_MS), undefined, { signal }).catch(() => undefined);
+    await pause(Math.min(everyMs / 5, LOOK_MS), signal);
   }
   await Promise.all(underway.values());
   await pool.close();

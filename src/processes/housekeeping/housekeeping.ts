@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { announceKeyExpiry } from '../../commands/keys.ts';
 import { loadSigningKey } from '../../commands/log.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { newId } from '../../domain/ids.ts';
 import { EXPIRING_SOON_MS } from '../../domain/key.ts';
 import { recordsInUse } from '../../projections/catalog/queries.ts';
@@ -39,7 +39,7 @@ export async function runHousekeeping(deps: HousekeepingDeps, signal: AbortSigna
   await inOneProcess(deps.locks, 'housekeeping', signal, async (stop) => {
     while (!stop.aborted) {
       await housekeepOnce(deps, stop);
-      await sleep(EVERY_MS, undefined, { signal: stop }).catch(() => undefined);
+      await pause(EVERY_MS, stop);
     }
   });
 }

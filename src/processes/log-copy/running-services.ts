@@ -11,13 +11,13 @@
  *   be, so the process itself refuses while it is not sure of the lock, and the move waits for what
  *   has begun before.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { requireEngine } from '../../adapters/event-store/engine-of-log.ts';
 import { type EventStore, EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Held, Locks } from '../../adapters/postgres/locks.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { aborted } from '../../concurrency/aborted.ts';
+import { pause } from '../../concurrency/pause.ts';
 
 export const RUNNING_SERVICES = 'running services';
 
@@ -101,7 +101,7 @@ async function joinAgain(
       if (!isStoreUnavailable(error)) throw error;
     }
     if (signal.aborted) return null;
-    await sleep(PAUSE_MS, undefined, { signal }).catch(() => undefined);
+    await pause(PAUSE_MS, signal);
   }
   return null;
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
@@ -46,7 +47,7 @@ export async function runCleanUps(
       deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
       return 0;
     });
-    if (due === 0) await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    if (due === 0) await pause(LOOK_MS, signal);
   }
   await Promise.all(cleanupDeps.long.keys());
 }

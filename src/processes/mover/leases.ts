@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { LEASE_SECONDS, renewJobs } from '../dispatch/job-table/leases.ts';
 import type { Attempt } from './attempt.ts';
 
@@ -39,9 +40,7 @@ export async function keepLeases(deps: LeaseDeps, signal: AbortSignal): Promise<
     for (const { attempt, renewedAt } of attempts.values()) {
       if (performance.now() - renewedAt > CUT_OFF_MS) attempt.stop('lease_lost');
     }
-    await sleep(RENEW_MS, undefined, { signal: signal.aborted ? undefined : signal }).catch(
-      () => undefined,
-    );
+    await pause(RENEW_MS, signal.aborted ? undefined : signal);
   }
 }
 

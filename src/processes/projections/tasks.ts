@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { aborted } from '../../concurrency/aborted.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
@@ -149,7 +149,7 @@ async function perform(deps: ConsumerDeps, task: Task, stop: AbortSignal): Promi
         { err: error, projection: task.projection, kind: task.kind },
         'Postgres or the event store did not answer; restarting a projection task in 5 s',
       );
-      await sleep(POLL_MS, undefined, { signal: stop }).catch(() => undefined);
+      await pause(POLL_MS, stop);
       return;
     }
     logger.error(

@@ -20,7 +20,6 @@
  * - The tree is behind the log. The checkpoint covers what is folded.
  * - The private key is not in the vault. Readiness says so; `waybill log rotate-key --lost` helps.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Cause } from '../../commands/handle.ts';
 import {
@@ -29,6 +28,7 @@ import {
   type LogDeps,
   signCheckpoint,
 } from '../../commands/log.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { CHECKPOINTS, SIGNING_KEYS } from '../../domain/events/streams.ts';
 import { newId } from '../../domain/ids.ts';
 import { LogChanged, PROOF_REMEDY } from '../../domain/proof/log-changed.ts';
@@ -64,9 +64,9 @@ export async function runSigner(
   await inOneProcess(deps.locks, 'log signer', signal, async (stop) => {
     let isFirst = true;
     while (!stop.aborted) {
-      let pause = everyMs;
+      let pauseMs = everyMs;
       try {
-        if (isFirst) pause = await untilDue(deps, everyMs);
+        if (isFirst) pauseMs = await untilDue(deps, everyMs);
         else await signIfNeeded(deps, newCause());
         isFirst = false;
         report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
@@ -74,9 +74,9 @@ export async function runSigner(
         if (stop.aborted) break;
         deps.logger.error({ err: error }, 'no checkpoint could be signed; retrying in 5 s');
         report({ state: 'failed', error: publicReason(error) });
-        pause = Math.min(RETRY_AFTER_MS, everyMs);
+        pauseMs = Math.min(RETRY_AFTER_MS, everyMs);
       }
-      await sleep(pause, undefined, { signal: stop }).catch(() => undefined);
+      await pause(pauseMs, stop);
     }
     report({ state: 'stand_by' });
   });

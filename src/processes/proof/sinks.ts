@@ -11,12 +11,12 @@
  * A sink that lost the last checkpoint that it took gets no further one either: that would hide the
  * loss. The table of the sinks says what it took, also after a restart.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type CheckpointSink, SinkRefuses } from '../../adapters/checkpoint-sinks/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
 import type { CommandDeps } from '../../commands/deps.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { headOfNote, originOf } from '../../domain/proof/checkpoint.ts';
 import { sameHash } from '../../domain/proof/hash.ts';
 import { proveConsistency } from '../../projections/proof/consistency.ts';
@@ -118,7 +118,7 @@ async function keepFed(
       feed.failures += 1;
       await noteFailure(deps, feed, error as Error, pauseMs);
     }
-    await sleep(pauseMs, undefined, { signal: stop }).catch(() => undefined);
+    await pause(pauseMs, stop);
   }
 }
 

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from '../../concurrency/aborted.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import { loadCheckpoint } from '../checkpoint.ts';
@@ -45,7 +45,7 @@ export async function rebuildOutdated(
         deps.logger.error({ err: error, projection: name }, 'a rebuild failed; retrying in 2 s');
         report({ state: 'failed', error: `its rebuild failed: ${publicReason(error)}` });
       }
-      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      await pause(LOOK_MS, signal);
     }
   }
 }

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { EventStoreDBClient } from '@eventstore/db-client';
+import { pause } from '../../../concurrency/pause.ts';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
 import type { CallLimits } from './calls.ts';
 import type { Connection } from './connection.ts';
@@ -126,11 +126,9 @@ export function createSubscriptions(
           if (signal.aborted) return;
           if (!isTransient(error)) giveUp(error, 'follow $all');
         }
-        const pause = Math.min(RECONNECT_AFTER_MS.first * 2 ** failures, RECONNECT_AFTER_MS.most);
+        const pauseMs = Math.min(RECONNECT_AFTER_MS.first * 2 ** failures, RECONNECT_AFTER_MS.most);
         failures += 1;
-        await delay(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(
-          () => undefined,
-        );
+        await pause(pauseMs * (0.5 + Math.random() / 2), signal);
       }
     } finally {
       leave();
