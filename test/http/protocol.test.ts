@@ -227,14 +227,11 @@ describeWithPostgres('HTTP', () => {
       `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${api.key}\r\n${extra}` +
       `Transfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`;
     const last = `GET ${UNKNOWN} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-    const send = async (...requests: string[]) => {
-      const answers = await exchange({ port: api.port }, ...requests, last);
+    const send = async (first: string) => {
+      const answers = await exchange({ port: api.port }, first, last);
       return answers.map(({ status }) => status).filter((status) => status !== 100);
     };
-    const pieces = request('DELETE', UNKNOWN, '').match(/^[\s\S]*?\r\n\r\n|[\s\S]+$/g) ?? [];
-    expect(pieces).toHaveLength(2);
     expect(await send(request('DELETE', UNKNOWN, ''))).toEqual([404, 401]);
-    expect(await send(...pieces)).toEqual([404, 401]);
     expect(await send(request('POST', `${UNKNOWN}/retry`, ''))).toEqual([404, 401]);
     expect(await send(request('POST', '/v1/transfers', ''))).toEqual([400, 401]);
     expect(await send(request('DELETE', UNKNOWN, '2\r\n{}\r\n'))).toEqual([415, 401]);

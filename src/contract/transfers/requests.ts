@@ -149,7 +149,7 @@ const filters = {
   error_code: transferErrorCode
     .optional()
     .describe('Only transfers that have failed with this error.'),
-  error_endpoint_id: idOf('end', 'endpoint')
+  error_endpoint_id: idOf('end', 'an endpoint')
     .optional()
     .describe(
       'Only transfers that have failed at this endpoint: at their source, if that could not be ' +
@@ -157,8 +157,8 @@ const filters = {
     ),
   ...createdBetween,
   destination: text.min(1).optional().describe('Start of the destination URI, compared literally.'),
-  retry_of: idOf('txr', 'transfer').optional().describe('Only retries of this transfer.'),
-  batch_id: idOf('bat', 'batch').optional().describe('Only transfers of this batch.'),
+  retry_of: idOf('txr', 'a transfer').optional().describe('Only retries of this transfer.'),
+  batch_id: idOf('bat', 'a batch').optional().describe('Only transfers of this batch.'),
 };
 
 const RETRIED =

@@ -26,7 +26,7 @@ const onlyAccount = text
 export const webhookDeliveriesQuery = z.strictObject({ status: status.optional(), ...pageQuery });
 export const deliveriesQuery = z.strictObject({
   status: status.optional(),
-  webhook_id: idOf('whk', 'webhook').optional().describe('Only those of this webhook.'),
+  webhook_id: idOf('whk', 'a webhook').optional().describe('Only those of this webhook.'),
   account: onlyAccount,
   ...pageQuery,
 });

@@ -10,7 +10,7 @@ import { requestedTasks, TASKS_LOCK, type TaskKind, type TaskRow } from './tasks
 
 /** The count of the lag stops after this many events or milliseconds. */
 const LAG_COUNTED_TO = 1_000;
-const COUNT_TIMEOUT_MS = 2_000;
+const COUNT_TIMEOUT_MS = 5_000;
 
 export interface TaskStatus extends Omit<TaskRow, 'projection' | 'kind' | 'events'> {
   /** `waiting`: no process has started the task, or the process that did is gone. */
