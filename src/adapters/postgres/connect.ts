@@ -111,8 +111,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       types: { bigint: postgres.BigInt, timestamptz, text, ...ARRAY_TYPES },
       connection: {
         application_name: applicationName,
+        // The forms that the driver reads. A database or a user may have other defaults.
         TimeZone: 'UTC',
         DateStyle: 'ISO',
+        bytea_output: 'hex',
+        extra_float_digits: 1,
         idle_in_transaction_session_timeout: 60_000,
         ...settings,
       },

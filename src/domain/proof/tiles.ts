@@ -39,7 +39,8 @@ export type NodeReader = (height: number, index: number) => Hash;
 
 /**
  * Appends hashes of leaves to a tree. `edge` has the last tile of each level, from level 0 up.
- * Returns the tiles that changed or were added, each in its last state.
+ * Returns the tiles that changed or were added, each in its last state. Throws LogChanged for a tile
+ * that no tree has.
  */
 export function extendTiles(edge: Tile[], leaves: Hash[]): Tile[] {
   const changed: Tile[] = [];
@@ -49,6 +50,7 @@ export function extendTiles(edge: Tile[], leaves: Hash[]): Tile[] {
     let last = edge[level] ?? { level, tile: 0, hashes: new Uint8Array() };
     for (let used = 0; used < added.length; ) {
       const held = last.hashes.length / HASH_BYTES;
+      if (!Number.isInteger(held) || held > TILE_WIDTH) throw misshapen(last);
       if (held === TILE_WIDTH) {
         last = { level, tile: last.tile + 1, hashes: new Uint8Array() };
         continue;
@@ -62,6 +64,13 @@ export function extendTiles(edge: Tile[], leaves: Hash[]): Tile[] {
     added = roots;
   }
   return changed;
+}
+
+function misshapen({ level, tile, hashes }: Tile): LogChanged {
+  return new LogChanged(
+    `tile ${level}/${tile} has ${hashes.length} bytes, which no tile has: the table ` +
+      `read.proof_tiles was changed. ${PROOF_REMEDY}`,
+  );
 }
 
 /** Returns the number of leaves of a tree with this last tile of level 0. */

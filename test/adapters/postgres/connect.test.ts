@@ -119,6 +119,18 @@ describeWithPostgres('connect', () => {
     expect(queries.map(({ status }) => status)).toEqual(Array(20).fill('rejected'));
   });
 
+  it('reads bytes and numbers whatever the defaults of the database are', async () => {
+    const { sql, url } = database;
+    for (const setting of ["bytea_output = 'escape'", 'extra_float_digits = -15'])
+      await sql.unsafe(`alter database "${new URL(url).pathname.slice(1)}" set ${setting}`);
+    const other = connect(url, { max: 1 });
+    const bytes = Buffer.from([0, 92, 120, 255]);
+    const third = 1 / 3;
+    const [row] = await other`select ${bytes}::bytea as bytes, ${third}::float8 as third`;
+    await other.end();
+    expect(row).toEqual({ bytes, third });
+  });
+
   it('sets its application name', async () => {
     const [row] = await database.sql`
         select current_setting('application_name') as name, current_setting('TimeZone') as zone`;

@@ -232,3 +232,13 @@ describe('a frontier', () => {
     expect(() => createFrontier(2, [])).toThrow(RangeError);
   });
 });
+
+it.each([
+  ['more hashes than a tile holds', 257 * 32],
+  ['a part of a hash', 33],
+])('a tile with %s grows no tree', (_, length) => {
+  const tile = { level: 0, tile: 3, hashes: new Uint8Array(length) };
+  expect(() => extendTiles([tile], [bytes(LEAF_1)])).toThrow(
+    `tile 0/3 has ${length} bytes, which no tile has`,
+  );
+});
