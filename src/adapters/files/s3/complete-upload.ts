@@ -39,10 +39,13 @@ export async function completeUpload(store: Store, upload: WholeUpload): Promise
   const checksumOfParts = checksum.ofParts(parts.map(({ digest }) => digest));
   const headObject = (): Promise<ObjectAnswer> => store.head(key, signal, checksum.question);
 
-  /** Returns whether the object is the one sent; null if its checksum can't be compared. */
+  /**
+   * Returns whether the object is the one sent; null if its checksum can't be compared. Some servers
+   * have one of the whole object, which does not end in the number of parts.
+   */
   function isOurs(object: Described): boolean | null {
     const found = checksum.in(object);
-    return found === null ? null : found === checksumOfParts;
+    return found?.includes('-') ? found === checksumOfParts : null;
   }
 
   /** Returns false if the upload is still open: an object with its content is then an older one. */
@@ -89,9 +92,12 @@ export async function completeUpload(store: Store, upload: WholeUpload): Promise
   const derived = { ...proof, version: committed.version || checksum.etag(checksumOfParts) };
   if (object === null) return derived;
   const found = { size: object.ContentLength ?? 0, version: object.ETag };
-  // ETag and checksum derive from those of the parts, which were compared. So others mean that
-  // another writer has replaced the object since.
-  if (isReplaced(committed, found) || isOurs(object) === false) return derived;
+  // Another writer may have replaced the object since. If the answer named no version, the checksum
+  // shows it: it derives from those of the parts, which were compared.
+  const isAnother = committed.version
+    ? isReplaced(committed, found)
+    : ![null, checksumOfParts].includes(checksum.in(object));
+  if (isAnother) return derived;
   assertCommitted(key, committed, found);
   return { ...proof, version: object.ETag };
 }

@@ -502,6 +502,22 @@ test('moves files of any size on a server that rejects the headers of checksums'
   expect(other.uploads('bucket')).toEqual([]);
 });
 
+test.each([
+  ['CRC-32', {}],
+  ['MD5', { refusedHeaders: /checksum/ }],
+])('moves files to a server that has the %s of the whole object only', async (_name, given) => {
+  const other = await startS3Server({ ...given, wholeChecksums: true });
+  onTestFinished(other.stop);
+  other.createBucket('bucket');
+  const over = endpoint({}, other);
+  const content = randomBytes(BIG);
+  for (const overwrite of [false, true]) {
+    const { size } = await upload(over, 'whole', content, { overwrite });
+    expect(size).toBe(BIG);
+    expect(content.equals(await download(over, 'whole'))).toBe(true);
+  }
+});
+
 describe('a page of a proxy with status 200', () => {
   test.each([
     ['PutObject', 1000, true],

@@ -26,12 +26,13 @@ export async function createMultipartUpload({
   bucketName,
   key,
   headers,
+  wholeChecksums,
 }: Call): Promise<Answer> {
   const asked = headers['x-amz-checksum-algorithm'] as ChecksumAlgorithm | undefined;
   if (asked !== undefined && !ALGORITHMS.includes(asked))
     throw new S3Error('InvalidRequest', 'Checksum algorithm provided is unsupported');
   const algorithm = asked ?? 'CRC64NVME';
-  const usual = algorithm === 'CRC64NVME' ? 'FULL_OBJECT' : 'COMPOSITE';
+  const usual = algorithm === 'CRC64NVME' || wholeChecksums ? 'FULL_OBJECT' : 'COMPOSITE';
   const checksumType = (headers['x-amz-checksum-type'] ?? usual) as ChecksumType;
   const impossible =
     checksumType === 'FULL_OBJECT' ? algorithm.startsWith('SHA') : algorithm === 'CRC64NVME';
@@ -135,7 +136,7 @@ export async function abortMultipartUpload(call: Call): Promise<Answer> {
 }
 
 export async function completeMultipartUpload(call: Call): Promise<Answer> {
-  const { bucket, bucketName, key, headers, text, location } = call;
+  const { bucket, bucketName, key, headers, text, location, wholeChecksums } = call;
   const list = await text();
   const upload = uploadOf(call);
   const parts = chosenParts(upload, list);
@@ -160,7 +161,7 @@ export async function completeMultipartUpload(call: Call): Promise<Answer> {
   const object: StoredObject = {
     key,
     body,
-    etag: etagOf(md5, upload.headers).replace(/"$/, `-${parts.length}"`),
+    etag: etagOf(md5, upload.headers).replace(/"$/, wholeChecksums ? '"' : `-${parts.length}"`),
     lastModified: upload.initiated,
     headers: upload.headers,
     checksum: { algorithm: upload.algorithm, value: checksum, type: upload.checksumType },

@@ -26,6 +26,8 @@ export interface Call {
   authentication: Authentication;
   /** The most entries of one answer. */
   pageSize: number;
+  /** Whether the checksums of an object of parts are those of a whole object. */
+  wholeChecksums: boolean;
   /** Where bodies are stored. */
   folder: string;
   /** The URL of the object. */

@@ -55,6 +55,8 @@ interface S3ServerOptions {
   pageSize?: number;
   /** Rejects requests with such a header, as Backblaze B2 does with those of checksums. */
   refusedHeaders?: RegExp;
+  /** Gives an object of parts a checksum and an ETag of a whole object, as some servers do. */
+  wholeChecksums?: boolean;
 }
 
 const MAX_DOCUMENT_BYTES = 2 << 20;
@@ -65,7 +67,7 @@ const MAX_DOCUMENT_BYTES = 2 << 20;
  * addresses only, and neither versions nor copies. Bodies are sparse files in a temporary folder.
  */
 export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Server> {
-  const { pageSize = 1_000 } = options;
+  const { pageSize = 1_000, wholeChecksums = false } = options;
   const folder = mkdtempSync(join(tmpdir(), 'waybill-s3-'));
   const buckets = new Map<string, Bucket>();
   const faults = createFaults();
@@ -171,6 +173,7 @@ export async function startS3Server(options: S3ServerOptions = {}): Promise<S3Se
       text: () => readDocument(content(), authentication.payload),
       authentication,
       pageSize,
+      wholeChecksums,
       folder,
       location: `${endpointUrl}${path}`,
     });
