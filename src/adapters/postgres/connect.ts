@@ -63,6 +63,26 @@ const timestamptz = {
   parse: (text: string) => new Date(text).toISOString(),
 };
 
+/**
+ * The driver alone reads `\x00ff` only. A database or a user may have `bytea_output = escape` as
+ * default, and a pooler may not let a session choose.
+ */
+const bytea = {
+  to: 17,
+  from: [17],
+  serialize: (value: Uint8Array) => `\\x${Buffer.from(value).toString('hex')}`,
+  parse: (value: string) =>
+    value.startsWith('\\x') ? Buffer.from(value.slice(2), 'hex') : unescaped(value),
+};
+
+/** Reads bytes in which `\\` is a backslash, and `\377` the byte of that octal number. */
+function unescaped(value: string): Buffer {
+  const latin1 = value.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) =>
+    escaped === '\\' ? '\\' : String.fromCharCode(Number.parseInt(escaped, 8)),
+  );
+  return Buffer.from(latin1, 'latin1');
+}
+
 const text = {
   to: 25,
   from: [],
@@ -108,14 +128,11 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       keep_alive: 5,
       ...(keepOpen ? { max_lifetime: null } : { idle_timeout: 300 }),
       fetch_types: false,
-      types: { bigint: postgres.BigInt, timestamptz, text, ...ARRAY_TYPES },
+      types: { bigint: postgres.BigInt, timestamptz, bytea, text, ...ARRAY_TYPES },
       connection: {
         application_name: applicationName,
-        // The forms that the driver reads. A database or a user may have other defaults.
         TimeZone: 'UTC',
         DateStyle: 'ISO',
-        bytea_output: 'hex',
-        extra_float_digits: 1,
         idle_in_transaction_session_timeout: 60_000,
         ...settings,
       },
