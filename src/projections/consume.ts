@@ -105,9 +105,9 @@ export async function consume(
     });
     for await (const batch of consumer.addsRemoved ? inSteps(batches, removed) : batches) {
       // The events must not stay in memory for the pause: the garbage collector would copy them.
-      const pause = await take({ ...batch, events: batch.events.splice(0) });
+      const waitMs = await take({ ...batch, events: batch.events.splice(0) });
       if (end.signal.aborted) break;
-      if (pause !== undefined) await pauseFor(name, pause, signal);
+      if (waitMs !== undefined) await pauseFor(name, waitMs, signal);
     }
   } finally {
     await saving;

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../concurrency/pause.ts';
 import type { BatchAnswer } from '../../contract/batches/answers.ts';
 import { toBatch } from '../../contract/batches/views.ts';
 import type { BatchStatus, RejectedItem } from '../../domain/batches/batch.ts';
@@ -67,7 +67,7 @@ export async function watchBatch(
       return;
     }
     bar?.show(...progressOf(batch));
-    await sleep(LOOK_MS, undefined, { signal: stop }).catch(() => undefined);
+    await pause(LOOK_MS, stop);
   }
 }
 

@@ -2,8 +2,9 @@
  * Ends a command when Postgres falls silent: a frozen server, or a network that drops packets,
  * closes no connection. A statement alone cannot tell, because some take minutes.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
+
 import { connect } from '../../adapters/postgres/connect.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { withTimeout } from '../../concurrency/with-timeout.ts';
 
 /** Postgres did not answer at all. */
@@ -37,7 +38,7 @@ async function probe(url: string, withinMs: number, signal: AbortSignal): Promis
   const sql = connect(url, { max: 1 });
   try {
     for (let heardAt = performance.now(); !signal.aborted; ) {
-      await sleep(withinMs / 3, undefined, { signal }).catch(() => undefined);
+      await pause(withinMs / 3, signal);
       if (signal.aborted) return;
       const leftMs = heardAt + withinMs - performance.now();
       const error = await withTimeout(leftMs, sql`select 1`, PostgresSilent, signal).then(

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { pause } from '../../concurrency/pause.ts';
 import type { TransferDetail } from '../../contract/transfers/answers.ts';
 import { toDetail } from '../../contract/transfers/views.ts';
 import { isId } from '../../domain/ids.ts';
@@ -77,7 +77,7 @@ export async function follow(
       if (signal.aborted) return detail;
       await showProgress(detail);
       warn(detail);
-      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      await pause(LOOK_MS, signal);
     }
   } finally {
     bar?.clear();

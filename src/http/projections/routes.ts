@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { pause } from '../../concurrency/pause.ts';
 import {
   type Projection,
   type ProjectionList,
@@ -60,11 +60,7 @@ export function projectionRoutes(
 
   async function* follow(signal: AbortSignal, quietMs: number): AsyncGenerator<ServerEvent> {
     let sent = '';
-    for (
-      let sentAt = 0;
-      !signal.aborted;
-      await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined)
-    ) {
+    for (let sentAt = 0; !signal.aborted; await pause(LOOK_MS, signal)) {
       const data = await lookShared();
       const text = JSON.stringify(data);
       if (text === sent && performance.now() - sentAt < quietMs) continue;

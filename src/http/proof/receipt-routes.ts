@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { pause } from '../../concurrency/pause.ts';
 import * as schemas from '../../contract/proof.ts';
 import { transferParams } from '../../contract/transfers/requests.ts';
 import { DomainError } from '../../domain/errors.ts';
@@ -65,7 +65,7 @@ export function receiptRoutes({ access, ...deps }: ReceiptDeps): FastifyPluginAs
             void reply.header('retry-after', String(RETRY_SECONDS));
             throw new DomainError('receipt_not_ready', WAITS_FOR[answer.state]);
           }
-          await sleep(LOOK_MS, undefined, { signal }).catch(() => undefined);
+          await pause(LOOK_MS, signal);
         }
       },
     });

@@ -13,10 +13,12 @@
  * - A process freezes. The others leave its share unused until its leases expire.
  * - A thread fails and forgets its rates. They are set again within a second.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { pause } from '../../concurrency/pause.ts';
 import { limitAt } from '../../domain/endpoints/bandwidth.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { bandwidthInUse } from './bandwidth-in-use.ts';
@@ -171,6 +173,6 @@ export async function keepLimits(
 ): Promise<void> {
   while (!signal.aborted || moving()) {
     await Promise.race([refresh(), sleep(REFRESH_MS, undefined, { ref: false })]);
-    await sleep(REFRESH_MS, undefined, signal.aborted ? {} : { signal }).catch(() => undefined);
+    await pause(REFRESH_MS, signal.aborted ? undefined : signal);
   }
 }
