@@ -2,7 +2,6 @@
  * Ends a command when Postgres falls silent: a frozen server, or a network that drops packets,
  * closes no connection. A statement alone cannot tell, because some take minutes.
  */
-
 import { connect } from '../../adapters/postgres/connect.ts';
 import { pause } from '../../concurrency/pause.ts';
 import { withTimeout } from '../../concurrency/with-timeout.ts';

@@ -13,7 +13,6 @@
  * - A process freezes. The others leave its share unused until its leases expire.
  * - A thread fails and forgets its rates. They are set again within a second.
  */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Side } from '../../adapters/files/port.ts';
