@@ -24,6 +24,8 @@ export interface Connection extends Commands {
   inStalls<Result>(promise: Promise<Result>, stalls: number): Promise<Result>;
   /** Cuts both connections at once. Everything under way fails with the error. */
   lose(error: Error): void;
+  /** Does so for a caller that needs no answer any more. */
+  abandon(): void;
   /** Ends a connection with no command under way. */
   close(): void;
 }
@@ -106,6 +108,7 @@ export function connectionOn(
     inTime,
     inStalls,
     lose: cut,
+    abandon: () => cut(new Error('the use of the connection was ended')),
     close: () => ftp.close(),
   };
 }

@@ -143,7 +143,7 @@ export function createPool(
       fresh,
       release,
       abandon() {
-        if (held) connection.lose(new Error('the use of the connection was ended'));
+        if (held) connection.abandon();
         release();
       },
     };

@@ -28,8 +28,7 @@ export async function removeLeftovers(
   try {
     const { signal } = leftovers;
     await pool.use(signal, 'commit', (connection) => {
-      const abandon = () => connection.lose(new Error('the use of the connection was ended'));
-      const borrowed = { connection, fresh: true, abandon };
+      const borrowed = { connection, fresh: true, abandon: connection.abandon };
       const parts: Parts = {
         ...namesOn(connection),
         sha256Of: (file, size) => sha256Of(openKnown(borrowed, file, { size, signal })),
