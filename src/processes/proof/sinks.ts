@@ -147,8 +147,8 @@ async function sendLatest(deps: SinkDeps, feed: Feed): Promise<void> {
   await saveTaken(sql, url, size).catch(() => undefined);
 }
 
-/** Returns false also if the sink does not say: `keep` then says why. */
-async function hasLostCheckpoint(sink: CheckpointSink, size: number): Promise<boolean> {
+/** Returns whether a sink lacks a checkpoint that it took. False also if the sink does not say. */
+export async function hasLostCheckpoint(sink: CheckpointSink, size: number): Promise<boolean> {
   return !(await sink.has(size).catch(() => true));
 }
 

@@ -1,6 +1,6 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { sinkStates } from '../proof/sink-table.ts';
-import { lossOf, type NamedSink } from '../proof/sinks.ts';
+import { hasLostCheckpoint, lossOf, type NamedSink } from '../proof/sinks.ts';
 import { type Fault, nowhere } from './fault.ts';
 
 /**
@@ -17,7 +17,7 @@ export async function* sinkFaults(sql: Sql, sinks: NamedSink[]): AsyncGenerator<
     const place = `place ${i + 1} of WAYBILL_CHECKPOINT_SINKS`;
     const { size = null, refuses = false, error = null } = states[i]?.state ?? {};
     if (refuses) yield nowhere('sink', `${place} contradicts the log: ${error}`);
-    if (size !== null && !(await sink.has(size).catch(() => true)))
+    if (size !== null && (await hasLostCheckpoint(sink, size)))
       yield nowhere('sink', `${place} ${lossOf(size)}`);
   }
 }
