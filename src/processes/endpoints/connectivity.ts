@@ -128,15 +128,9 @@ export function createConnectivity(
   };
   signal.addEventListener('abort', end, { once: true });
 
-  async function signedIn(endpointId: string, ms: number): Promise<void> {
-    // A rejection that is recorded meanwhile adds it again.
-    if (!rejecting.delete(endpointId)) return;
-    try {
-      if (!(await forgetEarlierRejection(sql, endpointId, ms))) rejecting.add(endpointId);
-    } catch (error) {
-      rejecting.add(endpointId);
-      throw error;
-    }
+  async function forgetRejection(endpointId: string, ms: number): Promise<void> {
+    const isForgotten = await forgetEarlierRejection(sql, endpointId, ms).catch(warn);
+    if (!isForgotten) rejecting.add(endpointId);
   }
 
   return {
@@ -149,7 +143,8 @@ export function createConnectivity(
       }).catch(warn);
     },
     connected(endpointId, ms) {
-      signedIn(endpointId, ms).catch(warn);
+      // A rejection that is recorded meanwhile adds it again.
+      if (rejecting.delete(endpointId)) void forgetRejection(endpointId, ms);
       if (!unsettled.has(endpointId)) return;
       noteObservation(sql, { endpointId, connected: true, error: null, probe: null })
         .then((settled) => settled && unsettled.delete(endpointId))
