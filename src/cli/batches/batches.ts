@@ -7,7 +7,7 @@ import { toPage } from '../../contract/pages.ts';
 import { BATCH_STATUSES, type Batch } from '../../domain/batches/batch.ts';
 import type { Installation } from '../../installation.ts';
 import { cancelWithTransfers, retryBatch } from '../../processes/batches/changes.ts';
-import { failingListings } from '../../processes/batches/failing-listings.ts';
+import { showBatches } from '../../processes/batches/show-batches.ts';
 import { listBatches } from '../../projections/batches/queries.ts';
 import { requireAccount } from '../program/account.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -198,10 +198,7 @@ async function list(
     () => listBatches(installation.sql, account, status, { limit, offset }),
     ({ total }) => total,
   );
-  const failing = await failingListings(installation.sql, found.batches);
-  const batches = found.batches.map(({ counts, ...batch }) =>
-    toBatch(batch, counts, failing.get(batch.batch_id)),
-  );
+  const batches = await showBatches(installation.sql, found.batches);
   const { data, pagination } = toPage(batches, { limit, offset }, found.total);
   if (json) return printJson({ data, pagination });
   await printTable(COLUMNS, data, 'No batches match');

@@ -1,10 +1,9 @@
 import { pause } from '../../concurrency/pause.ts';
 import type { BatchAnswer } from '../../contract/batches/answers.ts';
-import { toBatch } from '../../contract/batches/views.ts';
 import type { BatchStatus, RejectedItem } from '../../domain/batches/batch.ts';
 import { notFound } from '../../domain/errors.ts';
 import type { Installation } from '../../installation.ts';
-import { failingListings } from '../../processes/batches/failing-listings.ts';
+import { showBatch as toAnswer } from '../../processes/batches/show-batches.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { findBatch, listRejected } from '../../projections/batches/queries.ts';
 import { listTransfers } from '../../projections/transfers/queries.ts';
@@ -43,8 +42,7 @@ const ENDS: Partial<Record<BatchStatus, ExitCode>> = {
 async function find(stores: Installation, account: string, id: string): Promise<BatchAnswer> {
   const found = await findBatch(stores, account, id);
   if (!found) throw notFound('batch');
-  const failing = await failingListings(stores.sql, [found]);
-  return toBatch(found, found.counts, failing.get(id));
+  return toAnswer(stores.sql, found);
 }
 
 /** Shows one bar for all files until the batch ends. Sets the exit code by its status. */

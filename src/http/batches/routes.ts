@@ -2,10 +2,9 @@ import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import * as answers from '../../contract/batches/answers.ts';
 import * as requests from '../../contract/batches/requests.ts';
-import { toBatch } from '../../contract/batches/views.ts';
 import { toPage } from '../../contract/pages.ts';
 import { notFound } from '../../domain/errors.ts';
-import { failingListings } from '../../processes/batches/failing-listings.ts';
+import { showBatch, showBatches } from '../../processes/batches/show-batches.ts';
 import {
   type CountedBatch,
   findBatch,
@@ -48,11 +47,7 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         const { status, ...page } = request.query;
         const { accountId } = clientOf(request);
         const { batches, total } = await listBatches(sql, accountId, status, page);
-        const failing = await failingListings(sql, batches);
-        const data = batches.map(({ counts, ...batch }) =>
-          toBatch(batch, counts, failing.get(batch.batch_id)),
-        );
-        return toPage(data, page, total);
+        return toPage(await showBatches(sql, batches), page, total);
       },
     });
 
@@ -69,9 +64,7 @@ export function batchRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
         response: responses({ 200: ['The batch', answers.batch] }, ['unknown_field', 'not_found']),
       },
       async handler(request): Promise<answers.BatchAnswer> {
-        const { counts, ...batch } = await find(request);
-        const failing = await failingListings(sql, [batch]);
-        return toBatch(batch, counts, failing.get(batch.batch_id));
+        return showBatch(sql, await find(request));
       },
     });
 
