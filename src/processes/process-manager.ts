@@ -1,7 +1,7 @@
 /*
  * What the process managers of batches and of flows share. One process of the installation works at
- * a time, in rounds. It looks at its to-do list, a read model, when that shows news, and starts what
- * each subject needs. Work that fails is set aside for a moment, and the others continue.
+ * a time. It looks at its to-do list, a read model, when that shows news, and starts what each
+ * subject needs. Work that fails is set aside for a moment, and the others continue.
  */
 import { listen } from '../adapters/postgres/listen.ts';
 import { pause } from '../concurrency/pause.ts';
@@ -26,13 +26,13 @@ export interface ProcessManager<Info> {
   /** Returns whether it has to look after this notification: `NAME:POSITION` of a read model. */
   isNews(payload: string): boolean;
   /** Called when this process begins to work, and again after an error. */
-  createRound(work: UnderWay<Info>): Round | Promise<Round>;
+  begin(work: UnderWay<Info>): Look | Promise<Look>;
 }
 
-/** Looks once, and starts what is due. Returns when it has to look again, in epoch ms. */
-export type Round = () => Promise<number>;
+/** Reads the to-do list and starts what is due. Returns the time of the next look, in epoch ms. */
+export type Look = () => Promise<number>;
 
-/** The work that a round has under way, by the id of its subject. */
+/** The work that is under way, by the id of its subject. */
 export interface UnderWay<Info> {
   /** Returns what the caller keeps of it; undefined if no work on this subject is under way. */
   get(id: string): Info | undefined;
@@ -41,14 +41,14 @@ export interface UnderWay<Info> {
   start(id: string, info: Info, run: (stop: AbortSignal) => Promise<void>): void;
   /** Aborts the signal of work. */
   abort(id: string): void;
-  /** Lets the round look soon. The end of work does so, too. */
+  /** Makes the next look come soon. The end of work does so, too. */
   lookSoon(): void;
 }
 
 /** Runs a process manager until the signal aborts, if no other process does. */
 export async function runProcessManager<Info>(
   deps: ConsumerDeps,
-  { subject, isNews, createRound }: ProcessManager<Info>,
+  { subject, isNews, begin }: ProcessManager<Info>,
   signal: AbortSignal,
 ): Promise<void> {
   const wakeUp = createWakeUp();
@@ -64,9 +64,9 @@ export async function runProcessManager<Info>(
     const stop = AbortSignal.any([held, end.signal]);
     const work = createUnderWay<Info>(deps, subject, wakeUp.wake, stop);
     try {
-      const round = await createRound(work);
+      const look = await begin(work);
       while (!stop.aborted) {
-        const due = await round();
+        const due = await look();
         await pause(LOOK_MS, stop);
         await wakeUp.wait(Math.max(0, Math.min(QUIET_MS - LOOK_MS, due - Date.now())));
       }
@@ -74,7 +74,7 @@ export async function runProcessManager<Info>(
       deps.logger.error({ err: error }, `${subject.all} could not be processed; retrying in 5 s`);
       await pause(SET_ASIDE_MS, signal);
     } finally {
-      // A folder can take hours. What was done is recorded, so the next round continues.
+      // A folder can take hours. What was done is recorded, and is not done again.
       end.abort();
       await work.ended();
     }

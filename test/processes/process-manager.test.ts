@@ -16,7 +16,7 @@ describeWithPostgres('a process manager', () => {
   });
   afterAll(() => installation?.close());
 
-  /** Runs a manager of batches until the test ends. It calls `look` in each round. */
+  /** Runs a manager of batches until the test ends. It calls `look` at each look. */
   function run(look: (work: UnderWay<string>) => void) {
     const errors = vi.spyOn(installation.logger, 'error').mockImplementation(() => undefined);
     const stop = new AbortController();
@@ -25,7 +25,7 @@ describeWithPostgres('a process manager', () => {
       {
         subject: { one: 'batch', all: 'batches' },
         isNews: () => false,
-        createRound: (work) => async () => {
+        begin: (work) => async () => {
           look(work);
           return Number.POSITIVE_INFINITY;
         },

@@ -47,7 +47,7 @@ export function runBatches(deps: BatchManagerDeps, signal: AbortSignal): Promise
       subject: { one: 'batch', all: 'batches' },
       isNews: (payload) =>
         payload.startsWith('batches:') || (open > 0 && payload.startsWith('transfers:')),
-      async createRound(underWay) {
+      async begin(underWay) {
         await forgetFailingListings(deps.sql);
         return async () => {
           const batches = await openBatches(deps.sql);

@@ -46,7 +46,7 @@ export function runFlows(deps: FlowManagerDeps, signal: AbortSignal): Promise<vo
     {
       subject: { one: 'flow', all: 'flows' },
       isNews: (payload) => payload.startsWith('flows:'),
-      createRound(underWay) {
+      begin(underWay) {
         const memory: Memory = { begun: new Map(), seen: new Map() };
         return () => takeUp(deps, underWay, memory);
       },
@@ -60,7 +60,7 @@ interface Work {
   listing: Turn | null;
 }
 
-/** What a round remembers of flows. */
+/** What this process remembers of flows while it works. */
 interface Memory {
   /** The time of the last listing of each flow, in epoch ms. */
   begun: Map<string, number>;

@@ -38,7 +38,7 @@ export interface RunDeps extends ExamineDeps {
 /**
  * Lists the folder of a flow and takes what is ready and new. First finishes what another process
  * began: the files that a `new_only` flow skips, or an open run. Returns early if the signal
- * aborts, or if another process changes the flow: the next round then decides again.
+ * aborts, or if another process changes the flow: the next look then decides again.
  */
 export async function runFlow(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
   const { state } = flow;
