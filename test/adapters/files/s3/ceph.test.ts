@@ -10,7 +10,7 @@ import {
   PutBucketVersioningCommand,
   PutObjectCommand,
   PutObjectLockConfigurationCommand,
-  S3Client,
+  type S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
@@ -25,7 +25,7 @@ import {
   type TestInstallation,
 } from '../../../support/service/installation.ts';
 import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
-import { endpointOn } from './endpoint-on.ts';
+import { clientOn, endpointOn } from './endpoint-on.ts';
 
 const whyNot = await whyNoRadosgw();
 const never = new AbortController().signal;
@@ -40,13 +40,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
   beforeAll(async () => {
     server = { ...(await shareRadosgw()), bucket: `bucket-${randomUUID()}` };
     await server.createBucket(server.bucket);
-    const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-    client = new S3Client({
-      endpoint: endpointUrl,
-      region,
-      credentials: { accessKeyId, secretAccessKey },
-      forcePathStyle: true,
-    });
+    client = clientOn(server);
     endpoint = endpointOn(server);
   });
   afterAll(async () => {

@@ -4,21 +4,14 @@ import {
   ListMultipartUploadsCommand,
   PutObjectCommand,
   paginateListObjectsV2,
-  S3Client,
 } from '@aws-sdk/client-s3';
 import { shareRadosgw, whyNoRadosgw } from '../../../support/file-servers/s3/radosgw.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { describeFileEndpoint, type EndpointFixture } from '../contract.ts';
-import { endpointOn, type Server } from './endpoint-on.ts';
+import { clientOn, endpointOn, type Server } from './endpoint-on.ts';
 
 function fixtureOn(server: Server & { stop(): Promise<void> }): EndpointFixture {
-  const { endpointUrl: endpoint, region, accessKeyId, secretAccessKey } = server;
-  const client = new S3Client({
-    endpoint,
-    region,
-    credentials: { accessKeyId, secretAccessKey },
-    forcePathStyle: true,
-  });
+  const client = clientOn(server);
   const bucket = { Bucket: server.bucket ?? 'bucket' };
   return {
     endpoint: endpointOn(server),

@@ -4,7 +4,7 @@ import {
   CreateMultipartUploadCommand,
   HeadObjectCommand,
   PutObjectCommand,
-  S3Client,
+  type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ import { newId } from '../../../../src/domain/ids.ts';
 import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { moveWith } from '../../../support/service/move.ts';
 import { download, upload } from '../contract.ts';
-import { endpointOn, type Given } from './endpoint-on.ts';
+import { clientOn, endpointOn, type Given } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
 const METADATA = { ContentType: 'text/csv', CacheControl: 'no-store', Metadata: { owner: 'Ann' } };
@@ -26,13 +26,7 @@ const open: FileEndpoint[] = [];
 beforeAll(async () => {
   server = await startS3Server();
   server.createBucket('bucket');
-  const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-  client = new S3Client({
-    endpoint: endpointUrl,
-    region,
-    credentials: { accessKeyId, secretAccessKey },
-    forcePathStyle: true,
-  });
+  client = clientOn(server);
 });
 afterEach(async () => {
   server.clearFaults();

@@ -1,3 +1,4 @@
+import { S3Client } from '@aws-sdk/client-s3';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import {
   createS3Endpoint,
@@ -37,5 +38,15 @@ export function endpointOn(server: Server, { settings, ...given }: Given = {}): 
     credentials: { access_key_id: server.accessKeyId, secret_access_key: server.secretAccessKey },
     maxConnections: 8,
     ...given,
+  });
+}
+
+/** Returns a client of a server that has nothing of ours. */
+export function clientOn({ endpointUrl, accessKeyId, secretAccessKey, region }: Server): S3Client {
+  return new S3Client({
+    endpoint: endpointUrl,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
   });
 }

@@ -8,7 +8,7 @@ import {
   CreateMultipartUploadCommand,
   GetObjectCommand,
   PutObjectCommand,
-  S3Client,
+  type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -26,7 +26,7 @@ import {
 import { freePort } from '../../../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { abandon, download, options, readAll, upload, whole, writeFrom } from '../contract.ts';
-import { endpointOn, type Given } from './endpoint-on.ts';
+import { clientOn, endpointOn, type Given } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
 const MiB = 1 << 20;
@@ -41,13 +41,7 @@ beforeAll(async () => {
   // A page of S3 has 1,000 entries: as many would take seconds of CPU time.
   server = await startS3Server({ pageSize: 20 });
   server.createBucket('bucket');
-  const { endpointUrl, region, accessKeyId, secretAccessKey } = server;
-  client = new S3Client({
-    endpoint: endpointUrl,
-    region,
-    credentials: { accessKeyId, secretAccessKey },
-    forcePathStyle: true,
-  });
+  client = clientOn(server);
 });
 afterEach(async () => {
   server.clearFaults();
@@ -516,53 +510,6 @@ test.each([
     expect(size).toBe(BIG);
     expect(content.equals(await download(over, 'whole'))).toBe(true);
   }
-});
-
-describe('a page of a proxy with status 200', () => {
-  test.each([
-    ['PutObject', 1000, true],
-    ['PutObject', 1000, false],
-    ['CreateMultipartUpload', BIG, true],
-    ['UploadPart', BIG, true],
-    ['CompleteMultipartUpload', BIG, true],
-    ['CompleteMultipartUpload', BIG, false],
-  ] as const)(
-    'in place of the answer to a %s fails the upload of %i bytes with overwrite %s',
-    async (operation, size, overwrite) => {
-      const key = `page-${operation}-${overwrite}`;
-      const content = randomBytes(size);
-      server.fault({ operation, kind: 'page' });
-      await expect(upload(endpoint(), key, content, { overwrite })).rejects.toMatchObject({
-        code: 'connection_failed',
-        message: expect.stringContaining('a proxy'),
-      });
-      expect(server.object('bucket', key)).toBeUndefined();
-      await upload(endpoint(), key, content, { overwrite });
-      expect(content.equals(await get(key))).toBe(true);
-      expect(server.uploads('bucket')).toEqual([]);
-    },
-  );
-
-  test('in place of the answer to a look is no object under the key', async () => {
-    server.fault({ operation: 'HeadObject', kind: 'page' });
-    const kept = upload(endpoint(), 'page-look', Buffer.from('content'), { overwrite: false });
-    await expect(kept).rejects.toMatchObject({ code: 'connection_failed' });
-  });
-
-  test('in place of the answer to a copy keeps the source', async () => {
-    const over = endpoint();
-    await upload(over, 'page/source', Buffer.from('content'));
-    const { identity, close } = await over.openSource('page/source', never);
-    await close();
-    const moving = { transferId: newId('txr'), identity, moveTo: 'page/done/', signal: never };
-    server.fault({ operation: 'CopyObject', kind: 'page' });
-    await expect(over.dispose('page/source', moving)).rejects.toMatchObject({
-      code: 'connection_failed',
-    });
-    expect(String(await get('page/source'))).toBe('content');
-    expect(await over.dispose('page/source', moving)).toMatchObject({ outcome: 'moved' });
-    expect(String(await get('page/done/source'))).toBe('content');
-  });
 });
 
 describe('replacing small objects', () => {
