@@ -2,7 +2,7 @@ import type { Fragment, Sql, Transaction } from '../../adapters/postgres/connect
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { withCustomPlans } from '../custom-plan.ts';
 import type { SortedPage, TransferPage } from './filter.ts';
-import { inOrder, isOutside, passes, type TransferFilter } from './filter.ts';
+import { inOrder, isNewestFirst, isOutside, passes, type TransferFilter } from './filter.ts';
 import { areCountedByHour, countedSpans } from './hours.ts';
 
 /** More would take too long if neither few match nor all but few: then all matches are read. */
@@ -31,7 +31,7 @@ export function listByDestination(
     // The sum keeps Postgres from a walk through the index of times until the page is full: few
     // transfers of these hours may match, if they are years apart.
     const time = tx`created_at + interval '0'`;
-    const newestFirst = page.sort === '-created_at';
+    const newestFirst = isNewestFirst(page.sort);
     const rows = await tx<{ state: Transfer }[]>`
       with page as (
         select transfer_id from read.transfers
@@ -122,7 +122,7 @@ async function readHours(
     hours as (${hours}),
     running as (
       select hour, transfers,
-             sum(transfers) over (order by hour ${sort === 'created_at' ? tx`` : tx`desc`})
+             sum(transfers) over (order by hour ${isNewestFirst(sort) ? tx`desc` : tx``})
                - transfers as before
         from hours
     )

@@ -59,9 +59,14 @@ export interface ListPlace {
   transfer_id: string;
 }
 
+const NEWEST_FIRST: Record<SortOrder, boolean> = { '-created_at': true, created_at: false };
+
+/** Returns the direction of an order. All orders are by the time of creation. */
+export const isNewestFirst = (order: SortOrder): boolean => NEWEST_FIRST[order];
+
 /** Returns the list for `order by`. */
 export function inOrder(sql: Queryable, order: SortOrder) {
-  return order === '-created_at'
+  return isNewestFirst(order)
     ? sql`created_at desc, transfer_id desc`
     : sql`created_at, transfer_id`;
 }
@@ -71,7 +76,7 @@ export function isAfter(sql: Queryable, place: ListPlace | null, order: SortOrde
   if (place === null) return sql`true`;
   const { created_at, transfer_id } = place;
   const key = sql`(${created_at}::text::timestamptz, ${transfer_id}::text)`;
-  return order === '-created_at'
+  return isNewestFirst(order)
     ? sql`(created_at, transfer_id) < ${key}`
     : sql`(created_at, transfer_id) > ${key}`;
 }

@@ -5,6 +5,7 @@ import { listByDestination } from './destination-list.ts';
 import {
   inOrder,
   isAfter,
+  isNewestFirst,
   type ListPlace,
   passes,
   rowMatches,
@@ -118,7 +119,7 @@ async function listAll(
   page: Required<SortedPage>,
 ): Promise<TransferPage> {
   const matches = sql`${statusMatches(sql, filter)} ${rowMatches(sql, filter)}`;
-  const newestFirst = page.sort === '-created_at';
+  const newestFirst = isNewestFirst(page.sort);
   const rows = await sql<{ total: bigint | null; state: Transfer | null }[]>`
     with spans as (
       ${countedSpans(sql, accountId, filter)}

@@ -10,7 +10,14 @@ import { createSemaphore } from '../../../concurrency/semaphore.ts';
 import type { SortOrder, Transfer } from '../../../domain/transfers/transfer.ts';
 import { tookTooLong, withCustomPlans } from '../../custom-plan.ts';
 import { hasWords, searchWords, timesOf } from '../../lists.ts';
-import { asksMoreThan, inOrder, isAfter, type ListPlace, passes } from '../filter.ts';
+import {
+  asksMoreThan,
+  inOrder,
+  isAfter,
+  isNewestFirst,
+  type ListPlace,
+  passes,
+} from '../filter.ts';
 import { FEW, hasAllWords, passesOthers, type Search, type SegmentPart } from './conditions.ts';
 import { findLists, findParts, findSegments } from './segments.ts';
 import { searchText } from './text.ts';
@@ -247,11 +254,11 @@ function isBefore(
   order: SortOrder,
 ): boolean {
   if (place === undefined || next === undefined) return place !== undefined;
-  return order === '-created_at' ? place.created_at > next.ends : place.created_at < next.starts;
+  return isNewestFirst(order) ? place.created_at > next.ends : place.created_at < next.starts;
 }
 
 function merge(a: ListPlace[], b: ListPlace[], order: SortOrder): ListPlace[] {
-  const sign = order === '-created_at' ? -1 : 1;
+  const sign = isNewestFirst(order) ? -1 : 1;
   const key = ({ created_at, transfer_id }: ListPlace) => `${created_at} ${transfer_id}`;
   return [...a, ...b].sort((one, other) => (key(one) < key(other) ? -sign : sign));
 }

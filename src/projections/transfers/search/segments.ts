@@ -4,6 +4,7 @@
  */
 import type { Transaction } from '../../../adapters/postgres/connect.ts';
 import { instantOf, timesOf } from '../../lists.ts';
+import { isNewestFirst } from '../filter.ts';
 import { type Search, type SegmentPart, wordsOf } from './conditions.ts';
 import { inAll, listsOf } from './trigrams.ts';
 
@@ -149,7 +150,7 @@ function inOrderOf<Times extends Pick<SegmentPart, 'starts' | 'ends'>>(
 ): Times[] {
   const { beyond } = timesOf(filter);
   const from = filter.from === undefined ? '' : instantOf(Date.parse(filter.from));
-  const newestFirst = order === '-created_at';
+  const newestFirst = isNewestFirst(order);
   const follows = ({ starts, ends }: Times) =>
     !after || (newestFirst ? starts <= after.created_at : ends >= after.created_at);
   return times
