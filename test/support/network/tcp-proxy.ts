@@ -34,9 +34,10 @@ export interface TcpProxy {
   /**
    * Holds back, once, the next bytes in a direction that match the condition, and all later bytes
    * of their connection. Other connections continue. Resolves then with a function that releases
-   * the bytes. They arrive also if their sender has closed the connection.
+   * the bytes. They arrive also if their sender has closed the connection. The function resolves
+   * when a server has answered them, or has closed the connection: it is not ended before.
    */
-  holdWhen(condition: Condition, direction: Direction): Promise<() => void>;
+  holdWhen(condition: Condition, direction: Direction): Promise<() => Promise<void>>;
   /**
    * Rejects new connections from now on, like a host without that service; or accepts them again.
    */
@@ -66,8 +67,8 @@ export async function startTcpProxy(
   morePorts: readonly number[] = [],
 ): Promise<TcpProxy> {
   const pairs = new Set<[Socket, Socket]>();
-  /** Sockets whose bytes are, or were, held back. */
-  const held = new Set<Socket>();
+  /** Sockets whose bytes are, or were, held back, and when what was released is answered. */
+  const held = new Map<Socket, Promise<void>>();
   const forwarded = { up: 0, down: 0 };
   const cutAt = { up: Infinity, down: Infinity };
   let resets = 0;
@@ -79,7 +80,7 @@ export async function startTcpProxy(
   /** `strike` resolves with whether to forward the bytes. */
   const planned: Record<
     Direction,
-    { holds: Condition; strike(from: Socket): Promise<boolean> } | null
+    { holds: Condition; strike(from: Socket, to: Socket): Promise<boolean> } | null
   > = {
     up: null,
     down: null,
@@ -173,6 +174,7 @@ export async function startTcpProxy(
       const wait = next.due - performance.now();
       if (wait > 0) await sleep(wait);
       if (next.chunk === null) {
+        await held.get(from);
         to.end();
         return;
       }
@@ -198,7 +200,7 @@ export async function startTcpProxy(
       const plan = planned[direction];
       if (plan && (await plan.holds()) && planned[direction] === plan) {
         planned[direction] = null;
-        if (!(await plan.strike(from))) return;
+        if (!(await plan.strike(from, to))) return;
       }
       const slice = chunk.subarray(
         at,
@@ -263,9 +265,17 @@ export async function startTcpProxy(
       }),
     holdWhen: (holds, direction) =>
       new Promise((resolve) => {
-        const strike = (from: Socket) => {
-          held.add(from);
-          return new Promise<boolean>((letGo) => resolve(() => letGo(true)));
+        const strike = (from: Socket, to: Socket) => {
+          const answered = Promise.withResolvers<void>();
+          held.set(from, answered.promise);
+          return new Promise<boolean>((letGo) =>
+            resolve(() => {
+              if (direction === 'down') answered.resolve();
+              else to.once('data', () => answered.resolve()).once('close', answered.resolve);
+              letGo(true);
+              return answered.promise;
+            }),
+          );
         };
         planned[direction] = { holds, strike };
       }),

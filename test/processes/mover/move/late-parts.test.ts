@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { TIMEOUTS } from '../../../../src/adapters/files/connection-timeouts.ts';
 import type { FileEndpoint, ResumePoint } from '../../../../src/adapters/files/port.ts';
@@ -10,6 +9,7 @@ import { endpointOn as ftpsEndpointOn } from '../../../adapters/files/ftps/ftps-
 import { startFtpsServer, whyNoFtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import { endpointOn as sftpEndpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import { startSftpServer, whyNoSftpServer } from '../../../support/file-servers/sftp/server.ts';
+import { holdRequest } from '../../../support/network/late-request.ts';
 import { startTcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { moveWith } from '../../../support/service/move.ts';
 
@@ -69,31 +69,22 @@ test.skipIf(noSsh)(
     const newer = randomBytes(20_000);
     writeFileSync(delivered, 'there before');
     writeFileSync(join(root, 'from'), randomBytes(10_000));
-    let commits = 0;
-    let release = () => {};
+    let release = async () => {};
     let meanwhile = 'unread';
-    const late = proxy
-      .holdWhen(() => commits > 0, 'up')
-      .then((letGo) => {
-        // The rename of the part: it is flushed and read back. Meanwhile the source is replaced.
-        writeFileSync(join(root, 'from'), newer);
-        release = letGo;
-      });
+    const late = holdRequest(proxy, /^rename .*\.part .*\/to\/file$/).then((letGo) => {
+      writeFileSync(join(root, 'from'), newer);
+      release = letGo;
+    });
     const source = sourceWith(direct, async (opening) => {
       if (opening === 1) return;
       // The new part is open and empty.
-      release();
-      await sleep(500);
+      await release();
       meanwhile = readFileSync(delivered, 'utf8');
     });
     await moveWith({
       source: { endpoint: source, path: path('from') },
       destination: { endpoint: slow, path: path('to/file') },
       options: { verify: 'read_back' },
-      async save(record) {
-        if (record.committing) commits++;
-        return true;
-      },
     });
     await late;
     expect(meanwhile).toBe('there before');
@@ -140,5 +131,41 @@ test.skipIf(noFtps)(
     expect(parts()).toEqual([newer]);
     expect(third.resumedFrom).toBe(CHUNK_BYTES);
     await third.close();
+  },
+);
+
+test.skipIf(noFtps)(
+  `a late STOR does not corrupt the file that is being written: ProFTPD${reason(noFtps)}`,
+  async () => {
+    const server = await startFtpsServer({ kind: 'proftpd', tls: 'explicit' });
+    const proxy = await startTcpProxy(server);
+    const direct = ftpsEndpointOn(server);
+    const slow = ftpsEndpointOn(server, { port: proxy.port, timeouts });
+    onTestFinished(async () => {
+      for (const each of [direct, slow]) await each.close();
+      await proxy.close();
+      await server.stop();
+    });
+    const content = randomBytes(3 * CHUNK_BYTES);
+    writeFileSync(join(server.root, 'from'), content);
+    let late: Promise<() => Promise<void>> | null = null;
+    let carriedOut = false;
+    const source = sourceWith(direct, async (opening, offset) => {
+      if (opening === 1) {
+        // The second connection begins the part again, and its STOR is held back.
+        late ??= holdRequest(proxy, /^STOR /);
+        proxy.cut();
+      } else if (offset >= 2 * CHUNK_BYTES && !carriedOut) {
+        // The third one has written the beginning of the file.
+        carriedOut = true;
+        await (await late)?.();
+      }
+    });
+    await moveWith({
+      source: { endpoint: source, path: server.remotePath('from') },
+      destination: { endpoint: slow, path: server.remotePath('to') },
+    });
+    expect(carriedOut).toBe(true);
+    expect(content.equals(readFileSync(join(server.root, 'to')))).toBe(true);
   },
 );
