@@ -5,6 +5,10 @@
  * so Waybill deletes the very file that it compared. A file other than the copied one gets its name
  * back. An interrupted call leaves the file under the private name, and the next call continues. A
  * caller that gives up calls `restoreSource` first.
+ *
+ * The server may carry out the rename of an interrupted call late, when a newer file has the name.
+ * So each call has a private name of its own, and renames to it once. No call deletes a file that
+ * appears there later, and `restoreSource` finds it.
  */
 import { basename, join } from 'node:path/posix';
 import { type Names, refusalOf } from './names.ts';
@@ -35,6 +39,11 @@ export interface DisposeProgress {
   begun: boolean;
 }
 
+/** The error of a connection that broke once the source may have been changed. */
+interface Broken {
+  error: unknown;
+}
+
 /** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
 export interface Connections<Connection> {
   use<Result>(
@@ -63,10 +72,18 @@ export async function disposeOn<Connection>(
   options: DisposeOptions,
 ): Promise<Disposed> {
   const progress = { begun: false };
+  let broken: Broken | null = null;
   try {
-    return await pool.use(options.signal, 'commit', (connection) =>
-      disposeByName(sourcesOn(connection), path, options, progress),
-    );
+    return await pool.use(options.signal, 'commit', async (connection) => {
+      // Another connection would need another private name: that is for the next call.
+      if (broken) throw broken.error;
+      try {
+        return await disposeByName(sourcesOn(connection), path, options, progress);
+      } catch (error) {
+        if (progress.begun) broken = { error };
+        throw error;
+      }
+    });
   } catch (error) {
     throw afterProgress(fileError(error, 'commit', path), progress);
   }
@@ -78,19 +95,43 @@ export async function restoreOn<Connection>(
   sourcesOn: (connection: Connection) => Sources,
   fileError: (error: unknown, step: 'commit', path: string) => FileError,
   path: string,
-  { transferId, signal }: RestoreOptions,
+  options: RestoreOptions,
 ): Promise<boolean> {
-  const held = heldPath(path, transferId);
   try {
-    return await pool.use(signal, 'commit', async (connection) => {
+    return await pool.use(options.signal, 'commit', async (connection) => {
       const sources = sourcesOn(connection);
-      if (!(await sources.typeOf(held))) return (await sources.typeOf(path)) !== null;
-      await giveBack(sources, held, path, transferId);
-      return true;
+      let restored = false;
+      for (const held of heldPaths(path, options)) {
+        if (!(await sources.typeOf(held))) continue;
+        await giveBack(sources, held, path, options.transferId);
+        restored = true;
+      }
+      return restored || (await sources.typeOf(path)) !== null;
     });
   } catch (error) {
     throw fileError(error, 'commit', path);
   }
+}
+
+/** Returns the private names that calls up to `tried` have used, the latest one first. */
+function heldPaths(path: string, { transferId, tried = 1 }: RestoreOptions): string[] {
+  return Array.from({ length: tried }, (_, i) => heldPath(path, transferId, tried - i));
+}
+
+/** Returns a private name that has the file, or one that has another file. Null if none has one. */
+async function findHeld(
+  sources: Sources,
+  path: string,
+  options: DisposeOptions,
+): Promise<string | null> {
+  let other: string | null = null;
+  for (const held of heldPaths(path, options)) {
+    if (!(await sources.typeOf(held))) continue;
+    const found = await sources.identityOf(held);
+    if (found && isSame(found, options.identity)) return held;
+    other ??= held;
+  }
+  return other;
 }
 
 /** Throws FileError, or the server's refusal. */
@@ -100,14 +141,14 @@ async function disposeByName(
   options: DisposeOptions,
   progress: DisposeProgress,
 ): Promise<Disposed> {
-  const { transferId, identity } = options;
-  const held = heldPath(path, transferId);
-  if (!(await sources.typeOf(held))) {
+  const { transferId, tried, identity } = options;
+  let held = await findHeld(sources, path, options);
+  if (held === null) {
     const found = await sources.identityOf(path);
-    if (found === null && progress.begun) throw unclear(path);
     if (found === null) return gone(sources, path, options);
     if (!isSame(found, identity)) return { outcome: 'changed', found };
     progress.begun = true;
+    held = heldPath(path, transferId, tried);
     await sources.rename(path, held);
   }
   progress.begun = true;
@@ -178,7 +219,7 @@ async function gone(
 
 /**
  * Gives a file its name back. If a newer file has the name, the older one stays beside it: it may
- * be one that was never copied.
+ * be one that was never copied. So it replaces nothing there either.
  */
 async function giveBack(
   sources: Sources,
@@ -191,5 +232,8 @@ async function giveBack(
     if (refusal === null) return;
     if (!(await sources.typeOf(path))) throw refusal;
   }
-  await sources.rename(held, join(path, '..', nameWithId(basename(path), transferId)));
+  const beside = (id: string) => join(path, '..', nameWithId(basename(path), id));
+  let target = beside(transferId);
+  for (let n = 2; await sources.typeOf(target); n++) target = beside(`${transferId}-${n}`);
+  await sources.rename(held, target);
 }

@@ -1,4 +1,5 @@
 import { basename, dirname, join, parse } from 'node:path/posix';
+import type { OpenDestination } from './port.ts';
 
 const MAX_NAME_BYTES = 150;
 const MAX_ENDING_BYTES = 50;
@@ -9,15 +10,27 @@ const MAX_ENDING_BYTES = 50;
  */
 export interface PartState {
   part: string;
+  /**
+   * The name under which the opening sets an older file aside. A record of an older version lacks
+   * it: see `asideOf`.
+   */
+  aside?: string;
 }
+
+/** The use of a destination by a claim: see `OpenDestination`. */
+type Opening = Pick<OpenDestination, 'transferId' | 'claimId' | 'opening'>;
 
 /**
  * Returns the path that a claim writes to before the commit: a hidden file beside the destination,
  * different for each claim, and for each `opening` of the destination by it.
  */
 export function partPath(path: string, transferId: string, claimId: string, opening = 1): string {
+  return join(dirname(path), `${ofOpening(path, transferId, claimId, opening)}.part`);
+}
+
+function ofOpening(path: string, transferId: string, claimId: string, opening: number): string {
   const writer = opening === 1 ? claimId : `${claimId}-${opening}`;
-  return join(dirname(path), `${prefix(path, transferId)}${writer}.part`);
+  return `${prefix(path, transferId)}${writer}`;
 }
 
 /**
@@ -49,10 +62,16 @@ export function isPartOf(name: string, path: string, transferId: string): boolea
 
 /**
  * Returns the path of the older file while a part takes its name, on a server that can't rename
- * over a file.
+ * over a file. It is different for each opening. So a rename of an older connection, which the
+ * server carries out late, hides no file under the name that a newer opening removes.
  */
-export function asidePath(part: string): string {
-  return part.replace(/part$/, 'old');
+export function asidePath(path: string, { transferId, claimId, opening = 1 }: Opening): string {
+  return join(dirname(path), `${ofOpening(path, transferId, claimId, opening)}.old`);
+}
+
+/** Returns the name under which the opening of a resume point has set an older file aside. */
+export function asideOf({ part, aside }: PartState): string {
+  return aside ?? part.replace(/part$/, 'old');
 }
 
 /**
@@ -65,10 +84,12 @@ export function isAsideOf(name: string, path: string, transferId: string): boole
 
 /**
  * Returns the path of a source while it is compared with the file that was copied: nothing can
- * replace it there.
+ * replace it there. It is different for each try. So a rename of an earlier try, which the server
+ * carries out late, hides no newer file under the name that a later try deletes.
  */
-export function heldPath(path: string, transferId: string): string {
-  return join(dirname(path), `${prefix(path, transferId)}source.held`);
+export function heldPath(path: string, transferId: string, tried = 1): string {
+  const name = tried === 1 ? 'source' : `source-${tried}`;
+  return join(dirname(path), `${prefix(path, transferId)}${name}.held`);
 }
 
 /**

@@ -258,7 +258,7 @@ export interface Leftovers {
   sha256?: string | null;
   /**
    * True if an earlier clean-up may have removed the parts. That none is left then does not show that
-   * one of them got its name.
+   * one of them got its name. A file set aside is not the older one: that clean-up has settled it.
    */
   repeated?: boolean;
   signal: AbortSignal;
@@ -271,14 +271,19 @@ export interface DisposeOptions {
   identity: FileIdentity;
   /** Remote path of the folder that it moves to, with a slash at the end. Null to delete it. */
   moveTo: string | null;
+  /**
+   * The number of the call, among all for this transfer; 1 by default. A file is set aside under
+   * another name each time, and the call finds what earlier ones have set aside.
+   */
+  tried?: number;
   signal: AbortSignal;
 }
 
 /** A part file of a transfer, by its name. */
 export type PartOptions = Pick<OpenDestination, 'transferId' | 'signal'> & { part: string };
 
-/** The transfer whose `dispose` may have set the file aside. */
-export type RestoreOptions = Pick<DisposeOptions, 'transferId' | 'signal'>;
+/** The transfer whose calls of `dispose`, up to `tried`, may have set a file aside. */
+export type RestoreOptions = Pick<DisposeOptions, 'transferId' | 'tried' | 'signal'>;
 
 export type Disposed =
   | { outcome: 'deleted' }
@@ -359,14 +364,16 @@ export interface FileEndpoint {
   remove(path: string, signal: AbortSignal): Promise<void>;
   /**
    * Deletes a file, or moves it to another folder, if it is still the one that was copied.
-   * Overwrites nothing. May be repeated after a crash. After a FileError, the file has its name,
-   * unless the connection broke: then the next call continues. After an error of the step `connect`
+   * Overwrites nothing. May be repeated after a crash, as the next `tried`. After a FileError, the
+   * file has its name, unless the connection broke: then the next call continues. The server may
+   * still carry out a request of that connection, and set aside whatever has the name by then:
+   * `restoreSource` gives it its name back. After an error of the step `connect`
    * or `sign_in`, the file is untouched.
    */
   dispose(path: string, options: DisposeOptions): Promise<Disposed>;
   /**
    * Gives a file its name back that an interrupted `dispose` has set aside. Returns false if there
-   * is no file under either name. A protocol that sets nothing aside lacks it.
+   * is no file under any of the names. A protocol that sets nothing aside lacks it.
    */
   restoreSource?(path: string, options: RestoreOptions): Promise<boolean>;
   /** Closes all connections, idle or in use. */

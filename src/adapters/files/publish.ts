@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Names, refusalOf } from './names.ts';
-import { asidePath } from './part-name.ts';
 import { FileError, type FileStep } from './port.ts';
 import { giveBack } from './settle.ts';
 
@@ -17,10 +16,19 @@ const PAUSE_MS = 100;
 /** How long a publication continues while other transfers replace the same file. */
 const CONTENDED_MS = 60_000;
 
+export interface Publication {
+  part: string;
+  /** Where an older file waits until the part has its name. */
+  aside: string;
+  path: string;
+  overwrite: boolean;
+}
+
 /**
  * Gives a finished part its name.
  *
- * If the server can't rename over a file, the older file is set aside until the part has its name.
+ * If the server can't rename over a file, the older file is set aside until the part has its name:
+ * as `aside`, a name that no earlier connection has used.
  * It goes back if the part does not get the name. One of the two is whole at any moment.
  * `atomicReplace` is then false, because no file had the name for a moment.
  *
@@ -30,16 +38,13 @@ const CONTENDED_MS = 60_000;
  */
 export async function publish(
   names: Names,
-  part: string,
-  path: string,
-  overwrite: boolean,
+  { part, aside, path, overwrite }: Publication,
 ): Promise<{ atomicReplace: boolean }> {
   const exists = (why: string) =>
     new FileError('destination_exists', 'commit', `${path} exists ${why}`);
   const renameOver = overwrite ? names.renameOver : null;
   // Most servers replace an existing file, even those that must not. So check first.
   if (!overwrite && (await names.typeOf(path))) throw exists('and the endpoint does not overwrite');
-  const aside = asidePath(part);
   const contention = createContention(path);
   let isAside = false;
   let atomicReplace = true;

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { type Names, refusalOf } from './names.ts';
-import { asidePath, isAsideOf, isPartOf, type PartState } from './part-name.ts';
+import { asideOf, isAsideOf, isPartOf, type PartState } from './part-name.ts';
 import { FileError, type Leftovers, type OpenDestination } from './port.ts';
 
 /**
@@ -77,10 +77,12 @@ export interface Parts extends Names {
  * Throws a refusal that may pass. Stops when the signal aborts: a claim that has ended must not
  * remove the part of its successor.
  *
- * The server can carry out a late request of a stale claim, after its successor has removed parts.
- * So a file that a claim before the one of the resume point set aside gets its name back, even if no
- * part is left. If the transfer has completed, a file set aside under no other name may be the
- * delivered one. One of another size or SHA-256 is the older file.
+ * The server can carry out a request late: after its connection was given up, its successor has
+ * published the file, and other transfers have replaced it. So a file set aside by an opening
+ * before the one of the resume point gets its name back, whatever it is, even if no part is left.
+ * The same holds for each file that a repeated clean-up finds. The opening of the resume point is
+ * the last one. If the transfer has completed, it has set the older file aside, and may not have
+ * removed it. Only a file of the size and the SHA-256 of the delivered one gets its name back then.
  */
 export async function removeParts(
   names: Parts,
@@ -88,16 +90,17 @@ export async function removeParts(
   { transferId, resume, completed, repeated, size, sha256, signal }: Leftovers,
 ): Promise<void> {
   const { listed, refusal } = await tryListing(names, path, transferId, signal);
-  const recorded = resume && (resume.state as PartState).part;
-  const found = new Set(recorded ? [recorded, asidePath(recorded), ...listed] : listed);
+  const state = resume && (resume.state as PartState);
+  const found = new Set(state ? [state.part, asideOf(state), ...listed] : listed);
 
-  /** Returns whether a claim set a file aside after its successor had settled what it left. */
-  const isLate = (aside: string) => recorded !== null && basename(aside) !== asidePath(recorded);
+  /** Returns whether a file may have been set aside after its opening was settled. */
+  const isLate = (aside: string) =>
+    repeated === true || (state !== null && basename(aside) !== asideOf(state));
 
   /** Returns whether a file set aside must not get its name back. */
   async function isOlder(aside: string): Promise<boolean> {
-    if (!completed)
-      return !repeated && !isLate(aside) && isReplaced(listed, aside, path, transferId);
+    if (isLate(aside)) return false;
+    if (!completed) return isReplaced(listed, aside, path, transferId);
     const held = await names.sizeOf(aside);
     if (typeof size !== 'number' || held === null) return false;
     if (held !== size) return true;

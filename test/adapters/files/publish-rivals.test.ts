@@ -176,6 +176,8 @@ test.skipIf(noSftp !== null)(
 describe('a successor that publishes during the commit of a stale claim', () => {
   const PART = '/in/.file.txr_1.clm_1.part';
   const PATH = '/in/file';
+  const aside = '/in/.file.txr_1.clm_1.old';
+  const PUBLICATION = { part: PART, aside, path: PATH, overwrite: true };
 
   /**
    * A server that does not rename over a file. The successor takes the part over and publishes it
@@ -216,10 +218,10 @@ describe('a successor that publishes during the commit of a stale claim', () => 
 
   test('keeps its file under the name, at any moment', async () => {
     const alone = overtaken(Number.POSITIVE_INFINITY);
-    expect(await publish(alone.names, PART, PATH, true)).toEqual({ atomicReplace: false });
+    expect(await publish(alone.names, PUBLICATION)).toEqual({ atomicReplace: false });
     for (let before = 0; before < alone.done(); before++) {
       const { names, files } = overtaken(before);
-      await publish(names, PART, PATH, true).catch((error) =>
+      await publish(names, PUBLICATION).catch((error) =>
         expect(error).toMatchObject({ code: 'connection_failed', step: 'commit' }),
       );
       expect([before, ...files]).toEqual([before, [PATH, 'new']]);

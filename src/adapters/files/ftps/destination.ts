@@ -2,7 +2,7 @@ import { basename, dirname, join } from 'node:path/posix';
 import { addTo } from '../../../concurrency/shared-counter.ts';
 import { SMALL_FILE_BYTES } from '../../../domain/small-file.ts';
 import { abortable, abortError } from '../abort.ts';
-import { asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
+import { asideOf, asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
 import {
   type CommitProof,
   type DestinationFile,
@@ -66,10 +66,12 @@ async function openPart(
     );
   }
   if (resume) {
-    const theirs = join(dirname(path), (resume.state as PartState).part);
+    const state = resume.state as PartState;
+    const theirs = join(dirname(path), state.part);
     const ours = takenOverPath(path, theirs, options);
     const held = await takeOver(connection, theirs, ours);
-    await settle(namesOn(connection), asidePath(theirs), ours, path, options);
+    const aside = join(dirname(path), asideOf(state));
+    await settle(namesOn(connection), aside, ours, path, options);
     const from = safelyHeld(held, resume.bytes, options);
     const taken = { path, part: ours, resumedFrom: from, options };
     if (from === size && from > 0) return destinationFile(lease, { ...taken, upload: null });
@@ -195,6 +197,7 @@ function destinationFile(
   let underWay: Promise<unknown> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => lease.abandon();
+  const aside = asidePath(path, options);
   signal.addEventListener('abort', abandon, { once: true });
 
   function fail(error: unknown, step: FileStep): FileError {
@@ -269,7 +272,7 @@ function destinationFile(
       }
       const timeRefused = modifiedAt && (await setTime(connection, part, modifiedAt));
       if (overwrite) await keepPermissions(connection, part, path);
-      const { atomicReplace } = await publish(names, part, path, overwrite);
+      const { atomicReplace } = await publish(names, { part, aside, path, overwrite });
       const proof = { size: held, destinationChecksum: 'none', atomicReplace } as const;
       return timeRefused ? { ...proof, timeRefused } : proof;
     } catch (error) {
@@ -300,7 +303,10 @@ function destinationFile(
     write: (offset, data) => track(append(offset, data)),
     openWritten: () => track(openWritten()),
     showPart: () => track(showPart()),
-    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
+    async resumePoint(bytes) {
+      const state: PartState = { part: basename(part), aside: basename(aside) };
+      return { bytes, state };
+    },
     commit: (whole) => track(commit(whole.size)),
     close() {
       closing ??= end();

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path/posix';
 import { abortable, abortError } from '../abort.ts';
 import { asBuffer } from '../as-buffer.ts';
-import { asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
+import { asideOf, asidePath, type PartState, partPath, takenOverPath } from '../part-name.ts';
 import { type DestinationFile, FileError, type FileStep, type OpenDestination } from '../port.ts';
 import { onPart, publish, STALLS_TO_COMMIT } from '../publish.ts';
 import { settle } from '../settle.ts';
@@ -69,10 +69,12 @@ async function openPart(
     return destinationFile(pool, lease, { path, part: held, handle, resumedFrom, options });
   };
   if (resume) {
-    const theirs = join(dirname(path), (resume.state as PartState).part);
+    const state = resume.state as PartState;
+    const theirs = join(dirname(path), state.part);
     const ours = takenOverPath(path, theirs, options);
     const held = await takeOver(connection, theirs, ours);
-    await settle(namesOn(connection), asidePath(theirs), ours, path, options);
+    const aside = join(dirname(path), asideOf(state));
+    await settle(namesOn(connection), aside, ours, path, options);
     const handle =
       held >= resume.bytes && held <= size
         ? await openToContinue(connection, ours, resume.bytes)
@@ -126,6 +128,7 @@ function destinationFile(
   let finished: Promise<FlushedPart> | null = null;
   let closing: Promise<void> | null = null;
   const abandon = () => connections.abandon();
+  const aside = asidePath(path, options);
   const written = {
     connection,
     names,
@@ -219,7 +222,10 @@ function destinationFile(
         throw await fail(error, 'verify');
       }
     },
-    resumePoint: async (bytes) => ({ bytes, state: { part: basename(part) } satisfies PartState }),
+    async resumePoint(bytes) {
+      const state: PartState = { part: basename(part), aside: basename(aside) };
+      return { bytes, state };
+    },
     async commit(whole) {
       try {
         const { held, timeIsSet } = await abortable(finish(), signal, 'commit');
@@ -233,7 +239,7 @@ function destinationFile(
         const timeRefused =
           timeIsSet || !modifiedAt ? null : await setTime(written, modifiedAt, 'name');
         const { atomicReplace } = await abortable(
-          publish(names, part, path, overwrite),
+          publish(names, { part, aside, path, overwrite }),
           signal,
           'commit',
         );
