@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { asideOf, type PartState } from '../../src/adapters/files/part-name.ts';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { abortTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
@@ -59,6 +60,9 @@ await describeTransfers('what a transfer that ends leaves', () => {
     expect(facts.error).toMatchObject({ code: 'aborted_by_operator', retryable: false });
     await idle();
     await until('its part is gone', async () => (await files('aborted')).length === 0);
+    expect(
+      await pair.installation.sql`select from work.late_looks where transfer_id = ${id}`,
+    ).toHaveLength(1);
     expect(await storyOf(pair.installation, id)).toEqual([
       'created',
       'queued: admitted',
@@ -161,6 +165,36 @@ await describeTransfers('what a transfer that ends leaves', () => {
     expect(await files('twice')).toEqual(['same']);
   });
 
+  const recordedState = async (id: string) => {
+    const [row] = await pair.installation.sql<{ state: PartState }[]>`
+      select resume_record->'destination'->'state' as state
+        from work.cleanups where transfer_id = ${id}`;
+    return row?.state as PartState;
+  };
+
+  test('what late requests do after the clean-up is undone', async () => {
+    const { sql } = pair.installation;
+    const id = await submit(pair.installation, 'sftp://alpha/file', 'sftp://beta/undone/');
+    await partOf(id, 'undone');
+    pair.destination.cut();
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    await untilStatus(pair.installation, id, 'completed');
+    await until('the clean-up', async () => (await files('undone')).length === 1);
+    await until('its row is gone', async () => (await sql`select from work.cleanups`).length === 0);
+    const at = (name: string) => join(pair.beta.root, 'undone', name);
+    await writeFile(at(`.file.${id}.clm_1-2.part`), '');
+    await writeFile(at('file'), 'newer, of another transfer');
+    await rename(at('file'), at(`.file.${id}.clm_1.old`));
+    await sql`update work.late_looks set due_at = now() where transfer_id = ${id}`;
+    await until('a look', async () => (await files('undone')).join() === 'file');
+    expect(await readFile(at('file'), 'utf8')).toBe('newer, of another transfer');
+    await until('the next look is scheduled', async () => {
+      const looked = await sql`
+        select from work.late_looks where transfer_id = ${id} and looks = 1 and due_at > now()`;
+      return looked.length === 1;
+    });
+  });
+
   test.each([
     ['an older file stays away when a consumer took the new one', 'taken', 5, []],
     ['an older file of the same size stays away, too', 'taken-alike', MiB, []],
@@ -181,7 +215,7 @@ await describeTransfers('what a transfer that ends leaves', () => {
       async () => (await sql`select from work.cleanups`).length === 1,
     );
     const at = (name: string) => join(pair.beta.root, folder, name);
-    const aside = at(`.daily.${id}.clm_1.old`);
+    const aside = at(asideOf(await recordedState(id)));
     await rename(at('daily'), aside);
     if (older !== null) await writeFile(aside, Buffer.alloc(older));
     await sql`alter table work.cleanups alter due_at set default now()`;

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { heldPath } from '../../src/adapters/files/part-name.ts';
 import { createTransfer, reserveTransfer } from '../../src/commands/create-transfer.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
@@ -113,10 +114,23 @@ await describeTransfers('a process that is killed after a transfer', () => {
     'between the delete and its event: the event says that it is not confirmed',
     LONG,
     async () => {
+      const { sql } = installation;
       const id = await deletedByDead('between');
       await startMover();
       await release(id);
       expect(await deleted(id)).toMatchObject({ confirmed: false });
+      await until(
+        'its row is gone',
+        async () =>
+          (await sql`select from work.after_steps where transfer_id = ${id}`).length === 0,
+      );
+      const [look] = await sql`select side, state from work.late_looks where transfer_id = ${id}`;
+      expect(look).toEqual({ side: 'source', state: { tried: 2 } });
+      // The server carries out the rename of the dead process, and hides a newer file.
+      writeFileSync(heldPath(file('between'), id), 'a newer file');
+      await sql`update work.late_looks set due_at = now() where transfer_id = ${id}`;
+      await until('it has its name again', () => existsSync(file('between')));
+      expect(readFileSync(file('between'), 'utf8')).toBe('a newer file');
     },
   );
 

@@ -160,6 +160,9 @@ await describeTransfers('a mover killed with -9', () => {
       'the clean-up',
       async () => (await installation.sql`select from work.cleanups`).length === 0,
     );
+    // A server may carry out a request of the dead mover later.
+    const looks = await installation.sql`select from work.late_looks where transfer_id = ${id}`;
+    expect(looks).toHaveLength(1);
     return {
       id,
       sent: proxy.forwarded.up - before.sent,

@@ -24,6 +24,7 @@ import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
+import type { SourceOf } from './table.ts';
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;
 
@@ -58,6 +59,11 @@ export function fileOf(
   const recorded = step === 'marker' ? destination_endpoint_id : source_endpoint_id;
   if (recorded != null && recorded !== match.endpoint.endpoint_id) return null;
   return { configured: match.endpoint, path: match.path };
+}
+
+/** Returns the source of a transfer, for the row of its steps. */
+export function sourceOf({ facts: { account_id, source } }: Completed): SourceOf {
+  return { accountId: account_id, source };
 }
 
 /** Returns the file that the next step writes, deletes or moves. */
@@ -137,13 +143,18 @@ async function isEmpty(
 
 /**
  * Deletes or moves the source, if it is the file that was copied. `begun` says that an earlier try
- * may have done so. Throws FileError.
+ * may have done so, and `tried` is the number of this one. Throws FileError.
  */
 export async function settleSource(
   sources: EndpointPool,
   transfer: Completed,
   { configured, path }: StepFile,
-  { begun, version, signal }: { begun: boolean; version: string; signal: AbortSignal },
+  {
+    begun,
+    tried,
+    version,
+    signal,
+  }: { begun: boolean; tried: number; version: string; signal: AbortSignal },
 ): Promise<SourceEvent> {
   const { transfer_id, source, after } = transfer.facts;
   const action = typeof after?.source === 'object' ? after.source : null;
@@ -151,7 +162,7 @@ export async function settleSource(
   const folder = path.slice(0, path.lastIndexOf('/') + 1);
   const moveTo = action && folder + action.move_to;
   const disposed = await withEndpoint(sources, configured, (endpoint) =>
-    endpoint.dispose(path, { transferId: transfer_id, identity, moveTo, signal }),
+    endpoint.dispose(path, { transferId: transfer_id, identity, moveTo, tried, signal }),
   );
   const taken = { source_file: described(identity), confirmed: disposed.outcome !== 'gone' };
   const name = nameAfter(disposed);
@@ -181,20 +192,22 @@ export interface NotRestored {
 }
 
 /**
- * Gives the source its name back, if a try has left it under a hidden one. Returns why that is not
- * certain. Null if the source has its name.
+ * Gives the source its name back, if one of the tries has left it under a hidden one. Returns why
+ * that is not certain. Null if the source has its name.
  */
 export async function restoreSource(
   sources: EndpointPool,
   transfer: Completed,
   { configured, path }: StepFile,
+  tried: number,
   signal: AbortSignal,
 ): Promise<NotRestored | null> {
   const { transfer_id: transferId } = transfer.facts;
-  const where = `It may have the name ${heldPath(path, transferId)}`;
+  const names = Array.from({ length: tried }, (_, i) => heldPath(path, transferId, i + 1));
+  const where = `It may have the name ${names.join(' or ')}`;
   try {
     const restored = await withEndpoint(sources, configured, (endpoint) =>
-      Promise.resolve(endpoint.restoreSource?.(path, { transferId, signal }) ?? true),
+      Promise.resolve(endpoint.restoreSource?.(path, { transferId, tried, signal }) ?? true),
     );
     return restored ? null : { refused: false, message: 'No file has the name of the source' };
   } catch (error) {

@@ -4,9 +4,10 @@
  * outcome of the last step. Workers claim rows that are due (worker.ts). A row decides nothing: a
  * worker reads the stream, and the stream takes each outcome once.
  */
-import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { AfterReason } from '../../domain/transfers/after.ts';
 import { isClosed, type Transfer } from '../../domain/transfers/transfer.ts';
+import { scheduledLooks } from '../late-looks.ts';
 import type { Room } from './places.ts';
 
 /** Notified whenever steps may be due. */
@@ -77,17 +78,44 @@ export async function lastErrorAfter(sql: Sql, transfer: Transfer): Promise<Afte
   return row?.error ?? null;
 }
 
+/** The source of a transfer. */
+export interface SourceOf {
+  accountId: string;
+  /** Its URI. */
+  source: string;
+}
+
 /**
- * Records that the source may be changed from now on. Returns false if the claim is lost. Must be
- * durable: afterwards, a source that is gone counts as ours.
+ * Records that the source may be changed from now on. Returns the number of the try; null if the
+ * claim is lost. Must be durable: afterwards, a source that is gone counts as ours.
+ *
+ * If an earlier try was interrupted, its server may carry out its last request late, and hide a
+ * newer file. So the same statement schedules looks for that (late-looks.ts).
  */
-export async function beginSourceStep(durable: Sql, steps: ClaimedSteps): Promise<boolean> {
-  const rows = await durable`
-    update work.after_steps set begun = true
-     where transfer_id = ${steps.transferId} and claim_id = ${steps.claimId}
-       and lease_until > now()
-    returning transfer_id`;
-  return rows.length > 0;
+export async function beginSourceStep(
+  durable: Sql,
+  { transferId, claimId, begun }: ClaimedSteps,
+  { accountId, source }: SourceOf,
+): Promise<number | null> {
+  const looks = scheduledLooks(
+    durable,
+    durable`
+      select transfer_id, 'source', ${accountId}, ${source},
+             jsonb_build_object('tried', source_tries) from step where ${begun}`,
+  );
+  const [row] = await durable<{ source_tries: number }[]>`
+    with step as (
+      update work.after_steps set begun = true, source_tries = source_tries + 1
+       where transfer_id = ${transferId} and claim_id = ${claimId} and lease_until > now()
+      returning transfer_id, source_tries
+    ), looks as (${looks})
+    select source_tries from step`;
+  return row?.source_tries ?? null;
+}
+
+/** Returns the condition that steps of a transfer are left. */
+export function hasSteps(sql: Queryable, transferId: Fragment) {
+  return sql`exists (select from work.after_steps s where s.transfer_id = ${transferId})`;
 }
 
 /** Gives a claim back. The steps are due again after `delayMs`. */

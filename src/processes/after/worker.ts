@@ -41,7 +41,7 @@ import {
   STEP_LIMIT_MS,
 } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import { type Completed, fileOf, givenUp, settleSource, writeMarker } from './steps.ts';
+import { type Completed, fileOf, givenUp, settleSource, sourceOf, writeMarker } from './steps.ts';
 import {
   AFTER_CHANNEL,
   beginSourceStep,
@@ -185,15 +185,17 @@ async function takeStep(
   if (!turn.moveTo(endpoint_id)) return { claim, delayMs: 0 };
   const within = AbortSignal.any([signal, AbortSignal.timeout(STEP_LIMIT_MS)]);
   try {
-    const { begun } = claim;
+    if (step === 'marker') {
+      const event = await writeMarker(deps.destinations, transfer, file, within);
+      turn.answered(true);
+      return { event };
+    }
     // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
-    if (step === 'source' && !(await beginSourceStep(deps.durable, claim)))
-      return { claim, delayMs: 0 };
-    const options = { begun, version: version as string, signal: within };
-    const event =
-      step === 'marker'
-        ? await writeMarker(deps.destinations, transfer, file, within)
-        : await settleSource(deps.sources, transfer, file, options);
+    const tried = await beginSourceStep(deps.durable, claim, sourceOf(transfer));
+    if (tried === null) return { claim, delayMs: 0 };
+    const { begun } = claim;
+    const options = { begun, tried, version: version as string, signal: within };
+    const event = await settleSource(deps.sources, transfer, file, options);
     turn.answered(true);
     return { event };
   } catch (error) {

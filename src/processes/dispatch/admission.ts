@@ -11,7 +11,7 @@ import { findEvent, missingStreams } from '../../projections/newest-of-log.ts';
 import { isCaughtUp } from '../../projections/read-to-end.ts';
 import { inOneProcess } from '../in-one-process.ts';
 import { type ExpiredClaim, expiredClaims } from './claims.ts';
-import { removeJobs, removeUnknownJobs } from './cleanups.ts';
+import { lookLaterForLost, removeJobs, removeUnknownJobs } from './cleanups.ts';
 import { dispatchConsumer, type JobRecorder } from './consumer.ts';
 import { JOBS_CHANNEL, pendingJobs, unknownJobs } from './job-table/jobs.ts';
 import { freeJob } from './job-table/leases.ts';
@@ -29,6 +29,8 @@ const MOVERS_RETURN_MS = 10_000;
 const SET_ASIDE_MS = 60_000;
 const UNKNOWN_EVERY_MS = 60_000;
 const ACTOR = 'system:admission';
+/** The end of a transfer of which nothing else is known. */
+const UNKNOWN_END = { leftovers: true, completed: false, size: null, after: false, aborted: false };
 
 export interface AdmissionDeps extends ConsumerDeps {
   record: JobRecorder;
@@ -114,8 +116,7 @@ function createAside({ sql, store, logger }: AdmissionDeps): Aside {
           const creation = { stream: streamName('transfer', transferId), revision: 0 };
           if ((await findEvent(store, creation)) !== null) return;
           // An older copy of the log was restored, and does not know this transfer.
-          const ended = { transferId, leftovers: true, completed: false, size: null, after: false };
-          return removeJobs(sql, [ended]);
+          return removeJobs(sql, [{ ...UNKNOWN_END, transferId }]);
         });
       } catch (error) {
         if (isStoreUnavailable(error)) throw error;
@@ -147,6 +148,8 @@ async function sweepExpired(deps: AdmissionDeps, aside: Aside): Promise<void> {
 async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
   const { transferId, claimId, ...found } = claim;
   const cause = { actor: ACTOR, correlationId: claimId };
+  // Before its event: a server may still carry out requests of the lost mover.
+  await lookLaterForLost(deps.sql, transferId);
   const lost = await endAttempt(deps, transferId, claimId, { type: 'mover_lost', ...found }, cause);
   await deps.record(lost);
   if (lost.events.length > 0) return;
@@ -155,7 +158,7 @@ async function sweep(deps: AdmissionDeps, claim: ExpiredClaim): Promise<void> {
     const after = !isClosed(lost.state);
     const completed = lost.state.status === 'completed';
     const size = completed ? lost.state.facts.size_bytes : null;
-    await removeJobs(deps.sql, [{ transferId, leftovers: true, completed, size, after }]);
+    await removeJobs(deps.sql, [{ ...UNKNOWN_END, transferId, completed, size, after }]);
   } else if (lost.state.status !== 'in_progress') await freeJob(deps.sql, claim);
 }
 

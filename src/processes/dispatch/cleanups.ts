@@ -2,11 +2,12 @@
  * The owner of `work.cleanups`: one row for each ended transfer that may have left part files or
  * uploads at its destination. The mover removes them (src/processes/mover/cleanup.ts).
  */
-import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
-import { AFTER_CHANNEL, scheduledSteps } from '../after/table.ts';
+import { AFTER_CHANNEL, hasSteps, scheduledSteps } from '../after/table.ts';
+import { type LateLook, scheduledLooks, takeDueLooks } from '../late-looks.ts';
 import type { EndedTransfer } from './decide.ts';
-import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL } from './job-table/jobs.ts';
+import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL, jobs } from './job-table/jobs.ts';
 
 export interface Cleanup {
   transfer_id: string;
@@ -24,6 +25,14 @@ export interface Cleanup {
   tries: number;
 }
 
+/** The transfer of an attempt, and where it wrote. */
+interface EndOfAttempt {
+  transferId: string;
+  accountId: string;
+  /** A URI. */
+  destination: string;
+}
+
 /**
  * Removes the jobs of ended transfers and schedules their clean-ups and the steps after them, in
  * one statement.
@@ -34,8 +43,12 @@ export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promis
   const completed = ended.filter((it) => it.completed);
   const continued = ended.filter(({ after }) => after).map(({ transferId }) => transferId);
   const scheduled = continued.length > 0 ? sql`, ${scheduledSteps(sql, continued)}` : sql``;
+  const aborted = ended.filter((it) => it.aborted).map(({ transferId }) => transferId);
+  // No other event tells that its mover is gone.
+  const looks =
+    aborted.length > 0 ? sql`, looks as (${looksAt(sql, sql`deleted`, aborted)})` : sql``;
   await sql`
-    with ${deletedJobs(sql, ids)} ${scheduled}
+    with ${deletedJobs(sql, ids)} ${scheduled} ${looks}
     insert into work.cleanups (
       transfer_id, account_id, destination, resume_record, completed, size_bytes)
     select deleted.*, c.transfer_id is not null, c.size_bytes
@@ -47,6 +60,46 @@ export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promis
      where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
   if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
   if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
+}
+
+/** Returns a statement that schedules late looks at the destinations of these jobs. */
+function looksAt(sql: Queryable, jobsOrDeleted: Fragment, transferIds: string[]) {
+  return scheduledLooks(
+    sql,
+    sql`
+      select transfer_id, 'destination', account_id, destination, resume_record
+        from ${jobsOrDeleted} where transfer_id = any(${transferIds}::text[])`,
+  );
+}
+
+/** Schedules late looks at the destination of a transfer whose mover is lost, if it has a job. */
+export async function lookLaterForLost(sql: Queryable, transferId: string): Promise<void> {
+  await looksAt(sql, sql`(${jobs(sql)}) j`, [transferId]);
+}
+
+/** Schedules late looks at the destination of an attempt that has given up a connection. */
+export async function lookLater(
+  sql: Queryable,
+  { transferId, accountId, destination }: EndOfAttempt,
+): Promise<void> {
+  await scheduledLooks(
+    sql,
+    sql`
+      select given.*, j.resume_record
+        from (values (${transferId}::text, 'destination', ${accountId}::text, ${destination}::text))
+          as given(transfer_id, side, account_id, uri)
+        left join (${jobs(sql)}) j using (transfer_id)`,
+  );
+}
+
+/** Takes looks that are due: see `takeDueLooks`. None while something else is left to do there. */
+export function takeLooks(sql: Sql, limit: number, avoided: string[]): Promise<LateLook[]> {
+  const id = sql`l.transfer_id`;
+  const cleanup = sql`exists (select from work.cleanups c where c.transfer_id = ${id})`;
+  const mayLook = sql`
+    case side when 'source' then not ${hasSteps(sql, id)}
+              else not ${hasJob(sql, id)} and not ${cleanup} end`;
+  return takeDueLooks(sql, limit, avoided, mayLook);
 }
 
 /** Returns those of these transfers that have no clean-up left. */
@@ -71,11 +124,7 @@ export async function removeUnknownJobs(sql: Sql, transferIds: string[]): Promis
  */
 export async function cleanUpIfEnded(
   sql: Queryable,
-  {
-    transferId,
-    accountId,
-    destination,
-  }: { transferId: string; accountId: string; destination: string },
+  { transferId, accountId, destination }: EndOfAttempt,
   state: Transfer,
 ): Promise<void> {
   const completed = state.status === 'completed';

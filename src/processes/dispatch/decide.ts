@@ -55,6 +55,8 @@ export interface EndedTransfer {
   size: number | null;
   /** True if steps after it are left. */
   after: boolean;
+  /** True if an operator has ended it while a mover worked on it. */
+  aborted: boolean;
 }
 
 /** An event with its stream and revision. A stored event has both. */
@@ -171,6 +173,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           completed: true,
           size: event.data.size_bytes,
           after: event.data.source_version !== undefined,
+          aborted: false,
         },
       ];
     case 'transfer.failed':
@@ -181,6 +184,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           completed: false,
           size: null,
           after: false,
+          aborted: event.data.error.code === 'aborted_by_operator',
         },
       ];
     case 'transfer.cancelled':
@@ -192,6 +196,7 @@ function endOf(placed: PlacedEvent): EndedTransfer[] {
           completed: false,
           size: null,
           after: false,
+          aborted: false,
         },
       ];
     case 'transfer.created':

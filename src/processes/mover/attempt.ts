@@ -110,6 +110,9 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   const { leftovers, requeued, ...outcome }: Attempted = started
     ? await attempt(deps, context, started.state.facts)
     : { type: 'released', figures: context.meter.resumable() };
+  // It was stopped, maybe with a request under way. Before the end: no crash may lose this.
+  if (started && outcome.type === 'released' && !requeued)
+    await untilAnswered(() => deps.lookLater(claim), deps.givenUp);
   await deps.gather();
   // The stream decides whether the claim is still valid, even after a long outage.
   const ended = await untilAnswered(

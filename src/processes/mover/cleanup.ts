@@ -1,16 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { FileError } from '../../adapters/files/port.ts';
+import { type FileEndpoint, FileError, type Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { pause } from '../../concurrency/pause.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { type Cleanup, endCleanup, giveUpCleanup, takeDueCleanups } from '../dispatch/cleanups.ts';
+import {
+  type Cleanup,
+  endCleanup,
+  giveUpCleanup,
+  takeDueCleanups,
+  takeLooks,
+} from '../dispatch/cleanups.ts';
 import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
+import { endLook, giveUpLooks, type LateLook } from '../late-looks.ts';
 import type { ResumeRecord } from './move/move-state.ts';
 
 const CONCURRENT = 4;
@@ -52,13 +59,26 @@ export async function runCleanUps(
   await Promise.all(cleanupDeps.long.keys());
 }
 
+/** What is to be done at the server of one URI, and how its outcome is recorded. */
+interface Task {
+  transferId: string;
+  accountId: string;
+  uri: string;
+  side: Side;
+  tries: number;
+  carryOut(endpoint: FileEndpoint, path: string, signal: AbortSignal): Promise<unknown>;
+  end(): Promise<void>;
+  giveUp(): Promise<void>;
+}
+
 /**
- * Removes the leftovers of ended transfers at their destinations, four at a time. Skips a transfer
- * that has a job: it is open and its parts are in use. Retries after 1, 2, 4, ... minutes, later
- * once a day, 25 times in all. Later tries may take longer. If sign-in to the endpoint is on hold,
- * the try counts but does not happen. A server that does not answer holds up no other. One that
- * takes long holds up others for a minute. Its clean-ups then go on, and no other of that server is
- * taken meanwhile. Returns how many clean-ups were due.
+ * Removes the leftovers of ended transfers at their destinations, and looks for what late requests
+ * have done there and at sources, four at a time. Skips a transfer that has a job: it is open and
+ * its parts are in use. Retries after 1, 2, 4, ... minutes, later once a day, 25 times in all.
+ * Later tries may take longer. If sign-in to the endpoint is on hold, the try counts but does not
+ * happen. A server that does not answer holds up no other. One that takes long holds up others for
+ * a minute. Its clean-ups then go on, and no other of that server is taken meanwhile. Returns how
+ * many clean-ups and looks were due.
  */
 export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<number> {
   const { sql, logger } = deps;
@@ -66,62 +86,101 @@ export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<n
   if (due.length === 0) return 0;
   const catalog = await loadCatalog(sql);
   await Promise.all(
-    due.map((cleanup) => {
-      const { transfer_id, destination } = cleanup;
-      const work = cleanUpOne(deps, cleanup, catalog, signal).catch((error: unknown) =>
+    due.map((task) => {
+      const work = cleanUpOne(deps, task, catalog, signal).catch((error: unknown) =>
         logger.error(
-          { err: error, transfer_id },
+          { err: error, transfer_id: task.transferId },
           'the outcome of a clean-up could not be recorded; it is tried again',
         ),
       );
-      return unlessLong(deps, work, serverOf(destination));
+      return unlessLong(deps, work, serverOf(task.uri));
     }),
   );
   return due.length;
 }
 
-/** Removes what one transfer left. Rejects only if Postgres does not answer. */
+/** Carries out one task. Rejects only if Postgres does not answer. */
 async function cleanUpOne(
   { sql, logger, endpoints, silent }: CleanupDeps,
-  cleanup: Cleanup,
+  task: Task,
   catalog: Catalog,
   signal: AbortSignal,
 ): Promise<void> {
-  const { transfer_id, account_id, destination, resume_record, size_bytes, tries } = cleanup;
-  const record = resume_record as ResumeRecord | null;
-  const match = matchEndpoint(
-    parseTransferUri(destination, 'destination'),
-    catalog.endpoints,
-    account_id,
-  );
+  const { transferId, accountId, uri, side, tries } = task;
+  const match = matchEndpoint(parseTransferUri(uri, side), catalog.endpoints, accountId);
   try {
     if (match) {
       if (catalog.held.has(match.endpoint.endpoint_id)) return;
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]);
       await withEndpoint(endpoints, match.endpoint, (endpoint) =>
-        endpoint.removeLeftovers(match.path, {
-          transferId: transfer_id,
-          resume: record?.destination ?? null,
-          since: new Date(timeOf(transfer_id)),
-          completed: cleanup.completed,
-          size: size_bytes === null ? null : Number(size_bytes),
-          sha256: record?.committing?.sha256 ?? null,
-          repeated: cleanup.repeated,
-          signal: AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]),
-        }),
+        task.carryOut(endpoint, match.path, limit),
       );
     }
-    await endCleanup(sql, { transfer_id, tries });
+    await task.end();
   } catch (error) {
     if (match && error instanceof FileError && error.code === 'auth_failed')
       await holdSignIn(sql, match.endpoint);
     if (error instanceof FileError && isNetworkFailure(error.code))
-      silent.set(serverOf(destination), performance.now() + AVOIDED_MS);
+      silent.set(serverOf(uri), performance.now() + AVOIDED_MS);
     logger.warn(
-      { ...causeForLog(error), transfer_id, tries },
-      'could not remove the leftovers of a transfer at its destination',
+      { ...causeForLog(error), transfer_id: transferId, tries },
+      side === 'destination'
+        ? 'could not remove the leftovers of a transfer at its destination'
+        : 'could not look for a hidden source of a transfer',
     );
-    if (tries >= MAX_TRIES) await giveUpCleanup(sql, transfer_id);
+    if (tries >= MAX_TRIES) await task.giveUp();
   }
+}
+
+/** The clean-up of an ended transfer at its destination. */
+function cleanupTask(sql: Sql, cleanup: Cleanup): Task {
+  const { transfer_id, account_id, destination, resume_record, size_bytes, tries } = cleanup;
+  const record = resume_record as ResumeRecord | null;
+  return {
+    transferId: transfer_id,
+    accountId: account_id,
+    uri: destination,
+    side: 'destination',
+    tries,
+    carryOut: (endpoint, path, signal) =>
+      endpoint.removeLeftovers(path, {
+        ...leftoversOf(transfer_id, record),
+        completed: cleanup.completed,
+        size: size_bytes === null ? null : Number(size_bytes),
+        sha256: record?.committing?.sha256 ?? null,
+        repeated: cleanup.repeated,
+        signal,
+      }),
+    end: () => endCleanup(sql, cleanup),
+    giveUp: () => giveUpCleanup(sql, transfer_id),
+  };
+}
+
+/** A look for what late requests have done. */
+function lookTask(sql: Sql, look: LateLook): Task {
+  const { transfer_id, account_id, uri, side, state, tries } = look;
+  return {
+    transferId: transfer_id,
+    accountId: account_id,
+    uri,
+    side,
+    tries,
+    async carryOut(endpoint, path, signal) {
+      if (side === 'destination') {
+        const left = leftoversOf(transfer_id, state as ResumeRecord | null);
+        return endpoint.removeLeftovers(path, { ...left, repeated: true, signal });
+      }
+      const { tried } = state as { tried: number };
+      return endpoint.restoreSource?.(path, { transferId: transfer_id, tried, signal });
+    },
+    end: () => endLook(sql, look),
+    giveUp: () => giveUpLooks(sql, look),
+  };
+}
+
+function leftoversOf(transferId: string, record: ResumeRecord | null) {
+  const since = new Date(timeOf(transferId));
+  return { transferId, resume: record?.destination ?? null, since };
 }
 
 /** Waits for a clean-up while others may wait for it. `long` has it from then on. */
@@ -146,11 +205,21 @@ function limitOf(tries: number): number {
   return Math.min(LONGEST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** (tries - 1));
 }
 
-async function takeDue({ sql, silent, long }: CleanupDeps): Promise<Cleanup[]> {
+async function takeDue({ sql, silent, long }: CleanupDeps): Promise<Task[]> {
   for (const [server, until] of silent) if (until <= performance.now()) silent.delete(server);
   const busy = [...long.values()];
-  const due = await takeDueCleanups(sql, CONCURRENT, [...silent.keys(), ...busy]);
-  return due.length > 0 || silent.size === 0 ? due : takeDueCleanups(sql, CONCURRENT, busy);
+  const due = await takeWithout(sql, [...silent.keys(), ...busy]);
+  return due.length > 0 || silent.size === 0 ? due : takeWithout(sql, busy);
+}
+
+/** Takes tasks that are due, clean-ups first, at other servers than these. */
+async function takeWithout(sql: Sql, avoided: string[]): Promise<Task[]> {
+  const cleanups = await takeDueCleanups(sql, CONCURRENT, avoided);
+  const looks = await takeLooks(sql, CONCURRENT - cleanups.length, avoided);
+  return [
+    ...cleanups.map((cleanup) => cleanupTask(sql, cleanup)),
+    ...looks.map((look) => lookTask(sql, look)),
+  ];
 }
 
 /** Returns the start of a URI that names its server. */

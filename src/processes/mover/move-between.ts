@@ -25,6 +25,8 @@ export interface MoveDeps {
   destinations: EndpointPool;
   createHasher(size: number): Hasher;
   connectivity: Connectivity;
+  /** Schedules late looks at the destination of a claim. */
+  lookLater(claim: Claim): Promise<void>;
   /** Saves the record from which a successor resumes, and renews the lease. False: claim lost. */
   saveRecord(save: ResumeSave): Promise<boolean>;
   buffers: BufferPool;
@@ -94,6 +96,7 @@ export async function moveBetween(
           const durable = record.committing !== null && !destination.configured.overwrite;
           return untilAnswered(() => deps.saveRecord({ claim, record, durable }), signal);
         },
+        destinationLost: () => untilAnswered(() => deps.lookLater(claim), signal),
         signal,
       });
       slot.completed();

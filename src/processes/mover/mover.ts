@@ -45,6 +45,7 @@ import { PROJECTIONS, projectionConsumer } from '../../projections/read-models.t
 import { untilCaughtUp } from '../../projections/until-caught-up.ts';
 import { runAfterSteps } from '../after/worker.ts';
 import { type ResumeSave, saveResumeRecords } from '../dispatch/claims.ts';
+import { lookLater } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { removeMover, reportMover } from '../dispatch/live-movers.ts';
 import { watchHostKeys } from '../endpoints/announced-keys.ts';
@@ -137,6 +138,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     sources,
     destinations,
     createHasher: threads.createHasher,
+    lookLater: (claim) => lookLater(deps.durable, claim),
     saveRecord: (save) => (save.durable ? saveDurably(save) : saveSoon(save)),
     buffers,
     slots,

@@ -52,6 +52,7 @@ describeWithPostgres('a failed step after a transfer', () => {
     };
     const facts = {
       transfer_id: claim.transferId,
+      account_id: 'acc_default',
       source: 'sftp://alpha/a.csv',
       destination: 'sftp://beta/a.csv',
       after: { source: 'delete', destination_marker: '.done' },

@@ -80,8 +80,15 @@ describe('the end of a transfer', () => {
   ])('%s: leftovers are possible', (_, events, leftovers, done) => {
     const { size_bytes } = completed.data;
     const size = done ? size_bytes : null;
-    const ended = [{ transferId: ID, leftovers, completed: done, size, after: false }];
+    const others = { completed: done, size, after: false, aborted: false };
+    const ended = [{ transferId: ID, leftovers, ...others }];
     expect(splitEnded(events)).toEqual({ ended, open: [], settled: [] });
+  });
+
+  test('by an operator is known', () => {
+    const error = { ...failed.data.error, code: 'aborted_by_operator' } as const;
+    const aborted = { ...failed, data: { ...failed.data, error } };
+    expect(splitEnded(placed([aborted], 3)).ended).toMatchObject([{ aborted: true }]);
   });
 
   test('schedules the steps after it, until the last one is taken', () => {

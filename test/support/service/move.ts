@@ -24,6 +24,7 @@ export function moveWith(
     opened: async () => undefined,
     createHasher: createInlineHasher,
     save: async () => true,
+    destinationLost: async () => undefined,
     signal: new AbortController().signal,
     ...given,
   });

@@ -33,6 +33,11 @@ export interface Move {
   createHasher(size: number): Hasher;
   /** Saves the record for a successor and renews the lease. Returns false if the claim is lost. */
   save(record: ResumeRecord): Promise<boolean>;
+  /**
+   * Called before anything else follows from a lost connection to the destination. Its server may
+   * carry out the last requests late.
+   */
+  destinationLost(): Promise<void>;
   signal: AbortSignal;
 }
 

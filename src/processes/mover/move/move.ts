@@ -44,6 +44,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommitProof, DestinationFile, SourceFile } from '../../../adapters/files/port.ts';
+import { isNetworkFailure, type TransferPhase } from '../../../domain/transfers/errors.ts';
 import type { Verification } from '../../../domain/transfers/transfer.ts';
 import { AttemptError, LeaseLost, onSide } from '../failure.ts';
 import { assertApart } from './assert-apart.ts';
@@ -66,6 +67,7 @@ import { comparePublished, compareWritten } from './read-back.ts';
 import { openDestination, type Progress, resumeFrom, startOverIfChanged } from './resume.ts';
 
 const SAVE_EVERY_MS = 2_000;
+const AT_DESTINATION: TransferPhase[] = ['destination_open', 'write', 'verify', 'commit'];
 
 /**
  * Moves one file, starting where the record of a predecessor ends, and verifies it. Replaces broken
@@ -97,12 +99,20 @@ async function moveOverBreaks(move: Move, progress: Progress): Promise<Moved> {
       return await connectAndMove(move, progress);
     } catch (error) {
       move.signal.throwIfAborted();
+      if (isDestinationLost(error)) await move.destinationLost();
       const how = howConnectionEnded(error, progress);
       const pauseMs = how === null ? null : breaks.pauseMs(how);
       if (pauseMs === null) throw breaks.explain(error);
       await sleep(pauseMs, undefined, { signal: move.signal });
     }
   }
+}
+
+/** Returns whether a connection broke after the first request for the file at the destination. */
+function isDestinationLost(error: unknown): boolean {
+  if (!(error instanceof AttemptError)) return false;
+  const { code, phase } = error.failure;
+  return isNetworkFailure(code) && AT_DESTINATION.includes(phase);
 }
 
 /**
