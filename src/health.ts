@@ -30,10 +30,13 @@ export function createHealth({
   sql,
   store,
   waiter,
+  lacking = () => null,
 }: {
   sql: Sql;
   store: EventStore;
   waiter: ProjectionWaiter;
+  /** Returns what this process lacks to open files and connections; null for nothing. */
+  lacking?: () => string | null;
 }): Health {
   const consumers = new Map<string, ConsumerStatus | SignerStatus | SinkStatus>();
 
@@ -41,7 +44,9 @@ export function createHealth({
   let checking: ReturnType<typeof check> | null = null;
 
   async function check() {
+    const detail = lacking();
     const checks: Record<string, Check> = {
+      ...(detail !== null && { open_files: { ok: false, detail } }),
       database: await answers(sql`select 1`),
       event_store: isRecent(store.fullSince?.() ?? null)
         ? { ok: false, detail: 'has no room on its disk; nothing can be appended' }

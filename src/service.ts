@@ -4,6 +4,7 @@ import { cryptoInUse } from './adapters/files/sftp/crypto-in-use.ts';
 import { createHealth, type Health } from './health.ts';
 import type { Installation } from './installation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import { watchOpenFiles } from './open-files.ts';
 import type { ProcessRole } from './process-roles.ts';
 import { allConsumers } from './processes/consumers.ts';
 import { joinServices, stayJoined } from './processes/log-copy/running-services.ts';
@@ -61,10 +62,11 @@ export async function startService(
   await startUp.attempt(() => refuseWrongLog(installation));
   // Only a process with this role loads it: webhooks and the API load as long as all the rest.
   const serving = roles.includes('api') ? await import('./http/app.ts') : null;
-  const health = createHealth(installation);
-  const metrics = createMetrics(installation);
   const stopping = new AbortController();
   const { signal } = stopping;
+  const lacking = watchOpenFiles(installation, signal);
+  const health = createHealth({ ...installation, lacking });
+  const metrics = createMetrics(installation);
   const running: Promise<void>[] = [];
   const { promise: failed, reject: fail } = Promise.withResolvers<never>();
   failed.catch(() => undefined);
