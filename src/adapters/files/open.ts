@@ -5,6 +5,7 @@ import type {
   ProtocolName,
   SettingsFor,
 } from '../../domain/protocols/index.ts';
+import { shortageOf } from '../own-shortage.ts';
 import { type FileEndpoint, FileError } from './port.ts';
 
 type Open<Name extends ProtocolName> = (options: {
@@ -26,12 +27,19 @@ export async function openFileEndpoint(
   { settings, max_connections: maxConnections }: EndpointDefinition,
   credentials: EndpointCredentials,
 ): Promise<FileEndpoint> {
-  const open = (await ADAPTERS[settings.protocol]()) as unknown as Open<never>;
+  const open = (await ADAPTERS[settings.protocol]().catch(notLoaded)) as unknown as Open<never>;
   try {
     return open({ settings, credentials, maxConnections } as never);
   } catch (error) {
     return unusable(error as Error);
   }
+}
+
+/** Throws FileError if this process has no place for the open files of an adapter. */
+function notLoaded(cause: unknown): never {
+  const shortage = shortageOf(cause);
+  if (shortage === null) throw cause;
+  throw new FileError('connection_failed', 'connect', shortage, { cause });
 }
 
 /** Returns an endpoint that always fails: an older log has settings that are no longer valid. */

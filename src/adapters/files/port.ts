@@ -4,6 +4,7 @@ import type { AnnouncedHostKey } from '../../domain/protocols/host-keys.ts';
 import { storable } from '../../domain/storable.ts';
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import type { Verification } from '../../domain/transfers/transfer.ts';
+import { shortageOf } from '../own-shortage.ts';
 import type { UnixTime } from './modification-time.ts';
 
 /** The step in the use of one endpoint that failed. The mover adds the side. */
@@ -25,17 +26,34 @@ export class FileError extends Error {
   readonly step: FileStep;
   /** True if all connections of the endpoint are in use, or all that the server accepts. */
   readonly busy: boolean;
+  /**
+   * True if this process or its machine lacked something, such as a place for an open file. The
+   * server has no part in it, and no answer of it came.
+   */
+  readonly ofMachine: boolean;
 
   constructor(
     code: TransferErrorCode,
     step: FileStep,
     message: string,
-    { busy = false, ...options }: ErrorOptions & { busy?: boolean } = {},
+    {
+      busy = false,
+      ofMachine,
+      ...options
+    }: ErrorOptions & { busy?: boolean; ofMachine?: boolean } = {},
   ) {
     super(storable(message), options);
     this.code = code;
     this.step = step;
     this.busy = busy;
+    const { cause } = options;
+    this.ofMachine =
+      ofMachine ?? (cause instanceof FileError ? cause.ofMachine : shortageOf(cause) !== null);
+  }
+
+  /** The code to show to people, with its advice: that of a network error would blame the server. */
+  get shownCode(): TransferErrorCode {
+    return this.ofMachine ? 'internal_error' : this.code;
   }
 
   /**

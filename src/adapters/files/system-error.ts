@@ -1,4 +1,5 @@
 import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
+import { shortageOf } from '../own-shortage.ts';
 
 const WORDS: Record<string, string> = {
   ECONNREFUSED: 'connection refused: nothing listens at this address and port',
@@ -9,8 +10,6 @@ const WORDS: Record<string, string> = {
   ENOTFOUND: 'this host name has no address',
   EAI_AGAIN: 'the look-up of this host name failed',
   ETIMEDOUT: 'no answer in time',
-  EMFILE: 'this process of Waybill has too many open files: raise its limit (ulimit -n)',
-  ENFILE: 'the machine that runs Waybill has too many open files: raise its limit (fs.file-max)',
 };
 
 /**
@@ -19,7 +18,7 @@ const WORDS: Record<string, string> = {
  */
 export function explainError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
-  return WORDS[String(code)] ?? (message || String(code ?? error));
+  return shortageOf(error) ?? WORDS[String(code)] ?? (message || String(code ?? error));
 }
 
 const CODES: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };

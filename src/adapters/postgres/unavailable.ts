@@ -1,10 +1,12 @@
+import { shortageOf } from '../own-shortage.ts';
+
 /**
  * Codes of the driver and of Node for a connection that is lost or cannot be opened. 57P: the
  * server starts or stops. 53: it is out of resources. 25006: it takes no writes, after a failover
  * or because its disk is nearly full. 25P03, 25P04: it ended a transaction that took too long.
  */
 const UNAVAILABLE =
-  /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_AGAIN$|08|25006$|25P0[34]|53|57P)/;
+  /^(CONNECTION_|CONNECT_TIMEOUT$|ECONN|EPIPE$|ENOTFOUND$|E(HOST|NET)UNREACH$|ETIMEDOUT$|EAI_|08|25006$|25P0[34]|53|57P)/;
 
 /**
  * Severities of an error that refuses or ends a session: that of a statement is `ERROR`. Its code may
@@ -30,11 +32,13 @@ export function isRejectedSignIn(error: unknown): boolean {
 
 /**
  * Returns whether Postgres was unreachable, out of resources or read-only, or refused or ended the
- * session. The same call may succeed in a moment.
+ * session. Also if this process had no place for a connection. The same call may succeed in a
+ * moment.
  */
 export function isPostgresUnavailable(error: unknown): boolean {
   return (
     UNAVAILABLE.test(codeOf(error)) ||
+    shortageOf(error) !== null ||
     endsSession(error) ||
     isMissingSocket(error) ||
     isCertificateFault(error)

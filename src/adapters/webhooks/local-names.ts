@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { shortageOf } from '../own-shortage.ts';
 
 export interface HostAddress {
   address: string;
@@ -22,6 +23,7 @@ export interface NameFiles {
 
 export const SYSTEM_FILES: NameFiles = { hosts: '/etc/hosts', resolvConf: '/etc/resolv.conf' };
 
+/** Throws only if this process has no place for an open file. */
 export async function readLocalNames({ hosts, resolvConf }: NameFiles): Promise<LocalNames> {
   const [hostLines, settings] = await Promise.all([wordsOf(hosts), wordsOf(resolvConf)]);
   return { hosts: hostsIn(hostLines), searchDomains: searchDomainsIn(settings) };
@@ -29,7 +31,10 @@ export async function readLocalNames({ hosts, resolvConf }: NameFiles): Promise<
 
 /** Returns the words of each line, without comments. */
 async function wordsOf(path: string): Promise<string[][]> {
-  const text = await readFile(path, 'utf8').catch(() => '');
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if (shortageOf(error) !== null) throw error;
+    return '';
+  });
   return text.split('\n').map((line) =>
     line
       .replace(/[#;].*/, '')

@@ -64,7 +64,10 @@ export function createHostResolver({
 
   return async (hostname) => {
     const { dns, names } = currentSettings();
-    const { hosts, searchDomains } = await names;
+    const { hosts, searchDomains } = await names.catch((error: unknown) => {
+      settings = null;
+      throw error;
+    });
     const found = hosts.get(hostname.replace(/\.$/, ''));
     if (found) return found;
     const domains = hostname.endsWith('.') ? [] : searchDomains;

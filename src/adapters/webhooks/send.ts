@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { Agent, buildConnector, errors } from 'undici';
 import { storable } from '../../domain/storable.ts';
+import { shortageOf } from '../own-shortage.ts';
 import { isAllowedAddress, isInRanges } from './addresses.ts';
 import { explainFailure, RefusedAddress } from './failures.ts';
 import { createHostResolver, type ResolveHost } from './resolve.ts';
@@ -20,6 +21,11 @@ export type SendOutcome = { durationMs: number } & (
   | { type: 'error'; error: string }
 );
 
+/** This process or its machine lacked something, so nothing was sent. The message says what. */
+export class OwnShortage extends Error {
+  override readonly name = 'OwnShortage';
+}
+
 /** `deliveryRequest` (delivery-request.ts) returns it with all headers. */
 export interface DeliveryRequest {
   url: string;
@@ -29,8 +35,8 @@ export interface DeliveryRequest {
 
 export interface WebhookSender {
   /**
-   * Posts once; follows no redirect. Resolves even after a failure. Rejects only if the sender is
-   * closed meanwhile.
+   * Posts once; follows no redirect. Resolves even after a failure of the receiver. Rejects only if
+   * the sender is closed meanwhile, and with OwnShortage.
    */
   send(request: DeliveryRequest): Promise<SendOutcome>;
   /** Closes all connections at once. */
@@ -138,9 +144,10 @@ export function createWebhookSender({
           if (answer !== null) return end(outcomeOf(answer));
           if (error instanceof RefusedAddress)
             onRefused({ host: new URL(url).hostname, address: error.address });
-          if (!closed) return fail(explainFailure(error, url));
+          const shortage = shortageOf(error);
+          if (!closed && shortage === null) return fail(explainFailure(error, url));
           clearTimeout(timer);
-          reject(new Error('the sender was closed'));
+          reject(closed ? new Error('the sender was closed') : new OwnShortage(shortage ?? ''));
         },
       },
     );

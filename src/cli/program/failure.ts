@@ -71,7 +71,7 @@ export function failureOf(error: unknown): Failure {
     const exitCode = isNetworkFailure(error.code) ? EXIT.unavailable : EXIT.failed;
     return {
       exitCode,
-      message: `${error.message} (${error.code})\n  ${TRANSFER_ERRORS[error.code].advice}`,
+      message: `${error.message} (${error.shownCode})\n  ${TRANSFER_ERRORS[error.shownCode].advice}`,
     };
   }
   if (error instanceof EventStoreFull)

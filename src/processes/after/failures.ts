@@ -57,9 +57,13 @@ export async function afterFailure(
 ): Promise<Settled | Again> {
   if (!(error instanceof FileError)) throw error;
   const { transfer, step, file, claim } = tried;
-  const { code, message } = error;
+  const { shownCode: code, message } = error;
   if (code === 'auth_failed') await holdSignIn(deps.sql, file.configured);
-  const { delayMs, ...counts } = nextTry(claim, error.ofServer, deps.retryDelays);
+  const { delayMs, ...counts } = nextTry(
+    claim,
+    error.ofServer || error.ofMachine,
+    deps.retryDelays,
+  );
   deps.logger.info(
     { transfer_id: transfer.facts.transfer_id, step, ...counts, code, reason: reasonOf(error) },
     'a step after a transfer failed',

@@ -63,7 +63,7 @@ function retrying(list: List, onFailure: RemoteFolder['onFailure'], signal: Abor
         return await list(path);
       } catch (error) {
         if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
-        const { code, message } = error;
+        const { shownCode: code, message } = error;
         await onFailure?.({ code, message, folder: path === '' ? '' : `${path}/` });
         await sleep(delay, undefined, { signal });
       }

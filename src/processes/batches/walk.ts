@@ -93,7 +93,7 @@ export async function* walk(
     } catch (error) {
       if (signal.aborted) return null;
       isTooSlow = error instanceof GlobTooSlow;
-      if (error instanceof FileError) return { code: error.code, message: error.message };
+      if (error instanceof FileError) return { code: error.shownCode, message: error.message };
       if (!isTooSlow) throw error;
       return { code: 'validation_failed', message: (error as Error).message };
     }

@@ -165,7 +165,7 @@ function throwDomainError(error: unknown): never {
 }
 
 function toDomainError(error: FileError): DomainError {
-  const { code, message } = error;
+  const { shownCode: code, message } = error;
   const { advice } = TRANSFER_ERRORS[code];
   const missing = code === 'source_not_found';
   return new DomainError(

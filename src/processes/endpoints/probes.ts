@@ -239,7 +239,7 @@ async function look(
         error: { code: 'internal_error', message: 'The endpoint could not be probed' },
       };
     }
-    const { code, message } = error;
+    const { shownCode: code, message } = error;
     return { connected: isNetworkFailure(code) ? false : null, error: { code, message } };
   } finally {
     clearTimeout(timer);

@@ -49,10 +49,10 @@ export function createStep(
       record({ step, ms: ms(), ok: true, detail: describe(result) });
       return result;
     } catch (error) {
-      const { code, message } =
+      const { shownCode: code, message } =
         error instanceof FileError
           ? error
-          : { code: 'internal_error' as const, message: String(error) };
+          : { shownCode: 'internal_error' as const, message: String(error) };
       const advice = adviceOn(step, error, code, settings);
       record({ step, ms: ms(), ok: false, code, message, advice });
       throw error;

@@ -14,7 +14,7 @@ import type { Claim } from '../dispatch/job-table/leases.ts';
 import type { Catalog } from '../endpoints/catalog.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { untilAnswered } from '../until-answered.ts';
-import { LeaseLost, toFailure } from './failure.ts';
+import { isOfMachine, LeaseLost, toFailure } from './failure.ts';
 import type { LeftToOthers } from './left-to-others.ts';
 import { createMeter } from './meter.ts';
 import {
@@ -24,6 +24,7 @@ import {
   moveBetween,
   type Wanted,
 } from './move-between.ts';
+import type { Shortage } from './shortage.ts';
 import {
   busyTarget,
   isOutdated,
@@ -42,6 +43,7 @@ export interface AttemptDeps extends MoveDeps {
   actor: string;
   processId: string;
   leftToOthers: Pick<LeftToOthers, 'add'>;
+  shortage: Pick<Shortage, 'note'>;
   retryDelays: number[];
   record: JobRecorder;
   /** Counts bytes that destinations have acknowledged. */
@@ -200,6 +202,10 @@ async function attempt(
     // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
     if (error instanceof LeaseLost || signal.aborted)
       return { type: 'released', figures: meter.resumable() };
+    if (isOfMachine(error)) {
+      deps.shortage.note(reasonOf(error));
+      return { type: 'released', figures: meter.resumable(), requeued: true };
+    }
     const failure = toFailure(error);
     if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
       return { type: 'released', figures: meter.resumable(), requeued: true };

@@ -12,6 +12,7 @@ import { untilAnswered } from '../until-answered.ts';
 import type { Attempt, AttemptEnd } from './attempt.ts';
 import { CUT_OFF_MS, type RunningAttempt } from './leases.ts';
 import type { LeftToOthers } from './left-to-others.ts';
+import type { Shortage } from './shortage.ts';
 import type { Slots } from './slots.ts';
 
 const LOOK_MS = 1_000;
@@ -38,6 +39,7 @@ export interface ClaimLoopDeps {
   processId: string;
   slots: Slots;
   leftToOthers: LeftToOthers;
+  shortage: Omit<Shortage, 'note'>;
   /** They close connections to endpoints that the catalog no longer has. */
   pools: EndpointPool[];
   begin(claim: Claim, catalog: Catalog): Attempt;
@@ -55,14 +57,14 @@ export interface ClaimLoop {
 }
 
 export function createClaimLoop(deps: ClaimLoopDeps): ClaimLoop {
-  const { sql, logger, metrics, processId, slots, leftToOthers, pools } = deps;
+  const { sql, logger, metrics, processId, slots, leftToOthers, shortage, pools } = deps;
   const attempts = new Map<string, RunningAttempt>();
   const wakeUp = createWakeUp();
   let meanMs: number | null = null;
 
   /** Returns the number of claims. */
   async function claimSome(signal: AbortSignal): Promise<number> {
-    const free = slots.total - attempts.size;
+    const free = shortage.limit(slots.total - attempts.size);
     if (free <= 0) return 0;
     // Counts from before the call: the lease begins when Postgres carries it out.
     const startedAt = performance.now();
@@ -71,6 +73,7 @@ export function createClaimLoop(deps: ClaimLoopDeps): ClaimLoop {
       leftToOthers: leftToOthers.now(),
     });
     if (claims.length === 0) return 0;
+    shortage.claimed();
     const within = AbortSignal.any([signal, AbortSignal.timeout(CUT_OFF_MS)]);
     const catalog = await untilAnswered(() => loadCatalog(sql), within);
     for (const pool of pools) pool.closeRemoved(catalog.endpoints);
@@ -84,6 +87,7 @@ export function createClaimLoop(deps: ClaimLoopDeps): ClaimLoop {
     metrics.claimed(claim.waitedSeconds);
     void attempt.done.then((end) => {
       attempts.delete(claim.claimId);
+      if (end === 'completed') shortage.completed(startedAt);
       const took = performance.now() - startedAt;
       metrics.ended(end, took / 1_000);
       meanMs = meanMs === null ? took : meanMs * (1 - NEWEST) + took * NEWEST;

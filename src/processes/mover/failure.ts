@@ -1,4 +1,5 @@
 import { FileError, type FileStep, type Side } from '../../adapters/files/port.ts';
+import { shortageOf } from '../../adapters/own-shortage.ts';
 import {
   type AttemptFailure,
   AUTHENTICATION_FAILED,
@@ -57,6 +58,12 @@ export async function onSide<T>(side: Side, work: () => Promise<T>): Promise<T> 
 /** Of a rejected sign-in, only the test of an endpoint says which secret was wrong. */
 function messageOf({ message }: FileError): string {
   return message.startsWith(AUTHENTICATION_FAILED) ? AUTHENTICATION_FAILED : message;
+}
+
+/** Returns whether an attempt ended because this process or its machine lacked something. */
+export function isOfMachine(error: unknown): boolean {
+  if (error instanceof FileError) return error.ofMachine;
+  return error instanceof AttemptError ? isOfMachine(error.cause) : shortageOf(error) !== null;
 }
 
 /** Returns the error as the client sees it. The details of an unexpected error stay in the log. */

@@ -24,6 +24,8 @@
  *   has ended the attempt, it schedules a clean-up.
  * - The endpoints cannot be read within 20 s after a claim. The claims expire, and admission frees
  *   them.
+ * - The process has too many open files, or its machine no memory. Its attempts are released, which
+ *   uses up no retry, and it claims little until one has completed (shortage.ts).
  * - A store is unavailable until the end of a shutdown. The attempt ends as `not_recorded`, and its
  *   lease expires.
  *
@@ -60,6 +62,7 @@ import { createHashThread } from './hash/hash-thread.ts';
 import { createInlineHasher } from './hash/hasher.ts';
 import { keepLeases } from './leases.ts';
 import { createLeftToOthers } from './left-to-others.ts';
+import { createShortage } from './shortage.ts';
 import { createSlots, type Slots } from './slots.ts';
 import { createWriteBarrier } from './write-barrier.ts';
 
@@ -117,11 +120,13 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
   const buffers = createBufferPool(BUFFERS, BUFFER_BYTES);
   const slots = createSlots(deps.slots);
   const leftToOthers = createLeftToOthers();
+  const shortage = createShortage(deps);
   const claims = createClaimLoop({
     ...deps,
     processId,
     slots,
     leftToOthers,
+    shortage,
     pools: [sources, destinations],
     begin: (claim, catalog) => beginAttempt(attemptDeps, claim, catalog),
   });
@@ -135,6 +140,7 @@ export async function runMover(deps: MoverDeps, signal: AbortSignal): Promise<vo
     actor: `mover:${processId}`,
     processId,
     leftToOthers,
+    shortage,
     sources,
     destinations,
     createHasher: threads.createHasher,

@@ -91,24 +91,19 @@ export interface ThreadError {
   message: string;
   stack: string | undefined;
   /** Set for a FileError. */
-  file: Pick<FileError, 'code' | 'step' | 'busy'> | null;
+  file: Pick<FileError, 'code' | 'step' | 'busy' | 'ofMachine'> | null;
 }
 
 export function describeError(error: unknown): ThreadError {
   const { message, stack } = error as Error;
-  return {
-    message,
-    stack,
-    file:
-      error instanceof FileError ? { code: error.code, step: error.step, busy: error.busy } : null,
-  };
+  if (!(error instanceof FileError)) return { message, stack, file: null };
+  const { code, step, busy, ofMachine } = error;
+  return { message, stack, file: { code, step, busy, ofMachine } };
 }
 
 export function reviveError(described: unknown): Error {
   const { message, stack, file } = described as ThreadError;
-  const error = file
-    ? new FileError(file.code, file.step, message, { busy: file.busy })
-    : new Error(message);
+  const error = file ? new FileError(file.code, file.step, message, file) : new Error(message);
   if (stack !== undefined) error.stack = stack;
   return error;
 }

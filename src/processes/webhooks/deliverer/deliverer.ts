@@ -5,7 +5,11 @@ import type { Sql } from '../../../adapters/postgres/connect.ts';
 import { listen } from '../../../adapters/postgres/listen.ts';
 import type { Vault } from '../../../adapters/vault.ts';
 import { deliveryRequest } from '../../../adapters/webhooks/delivery-request.ts';
-import type { SendOutcome, WebhookSender } from '../../../adapters/webhooks/send.ts';
+import {
+  OwnShortage,
+  type SendOutcome,
+  type WebhookSender,
+} from '../../../adapters/webhooks/send.ts';
 import { createBatcher } from '../../../concurrency/batcher.ts';
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import {
@@ -85,6 +89,7 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
   /** All places of healthy webhooks were taken at the last look. */
   let exhausted = false;
   let polledAt = 0;
+  let shortageLoggedAt = Number.NEGATIVE_INFINITY;
   const underWay = new Map<Claimed, Promise<Done | null>>();
   const limits = createConcurrencyLimits<Claimed>({
     begin,
@@ -118,10 +123,21 @@ export function createDeliverer(deps: DelivererDeps, signal: AbortSignal): Deliv
     return claims.length;
   }
 
+  /** Each delivery that is due finds the same, so one line says it for all of them. */
+  function noteShortage(reason: string): void {
+    if (performance.now() < shortageLoggedAt + LEASE_SECONDS * 1_000) return;
+    shortageLoggedAt = performance.now();
+    logger.error(
+      { reason },
+      'this process lacks something that it needs to send deliveries; sending them again in 30 s',
+    );
+  }
+
   function begin(claimed: Claimed): Promise<Done | null> {
     const attempted = attempt(claimed).catch((error: unknown) => {
       claimed.first?.attemptAbandoned();
-      if (!closed) {
+      if (error instanceof OwnShortage) noteShortage(error.message);
+      else if (!closed) {
         logger.error(
           { err: error, delivery_id: claimed.id },
           'an attempt of a delivery could not be recorded; sending it again in 30 s',
