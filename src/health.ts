@@ -47,7 +47,7 @@ export function createHealth({
     const detail = lacking();
     const checks: Record<string, Check> = {
       ...(detail !== null && { open_files: { ok: false, detail } }),
-      database: await answers(sql`select 1`),
+      database: await takesWrites(sql),
       event_store: isRecent(store.fullSince?.() ?? null)
         ? { ok: false, detail: 'has no room on its disk; nothing can be appended' }
         : await answers(store.head()),
@@ -121,6 +121,19 @@ function readModels(lateSince: number | null): Check {
 
 function isRecent(at: number | null): boolean {
   return at !== null && performance.now() - at < RED_FOR_MS;
+}
+
+/** A standby answers too, and so does a server that an administrator lets no one write to. */
+async function takesWrites(sql: Sql): Promise<Check> {
+  let isReadOnly = false;
+  const asked = sql<[{ is_read_only: boolean }]>`
+    select current_setting('transaction_read_only')::boolean as is_read_only`;
+  const answered = await answers(
+    asked.then(([row]) => {
+      isReadOnly = row.is_read_only;
+    }),
+  );
+  return isReadOnly ? { ok: false, detail: 'is read-only; nothing can be written' } : answered;
 }
 
 async function answers(question: PromiseLike<unknown>): Promise<Check> {

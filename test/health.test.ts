@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { connect, type Sql } from '../src/adapters/postgres/connect.ts';
 import { createHealth } from '../src/health.ts';
 import { toProblem } from '../src/http/problems.ts';
 import { describeWithPostgres } from './support/postgres/test-database.ts';
@@ -11,6 +12,13 @@ const ENDPOINT = {
   username: 'me',
   password: 'x',
 };
+
+/** Ends the only session of a pool. The next query opens another one. */
+async function endSessionOf(sql: Sql, pool: Sql): Promise<void> {
+  const [{ pid }] = await pool<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  await sql`select pg_terminate_backend(${pid}, 10000)`;
+  await pool`select 1`.catch(() => undefined);
+}
 
 describeWithPostgres('readiness', () => {
   test('is checked once for all that ask at the same time', async () => {
@@ -31,6 +39,28 @@ describeWithPostgres('readiness', () => {
       await health.ready();
       expect(asked).toBe(2);
     } finally {
+      await installation.close();
+    }
+  });
+
+  test('is red while Postgres takes no writes', async () => {
+    const installation = await openTestInstallation();
+    const { sql } = installation;
+    const pool = connect(installation.environment.DATABASE_URL as string, { max: 1 });
+    const health = createHealth({ ...installation, sql: pool });
+    const databaseCheck = async () => (await health.ready()).checks.database;
+    try {
+      const [{ name }] = await sql<[{ name: string }]>`select current_database() as name`;
+      await sql`alter database ${sql(name)} set default_transaction_read_only = on`;
+      expect(await databaseCheck()).toEqual({
+        ok: false,
+        detail: 'is read-only; nothing can be written',
+      });
+      await sql`alter database ${sql(name)} reset default_transaction_read_only`;
+      await endSessionOf(sql, pool);
+      expect(await databaseCheck()).toEqual({ ok: true, detail: 'answers' });
+    } finally {
+      await pool.end({ timeout: 1 });
       await installation.close();
     }
   });
