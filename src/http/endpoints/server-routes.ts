@@ -169,7 +169,7 @@ export function endpointServerRoutes(deps: OperatorRoutesDeps): FastifyPluginAsy
         const { path } = request.query;
         const timeout = timeLimit(REMOTE_LIMIT_MS, 'open');
         const signal = AbortSignal.any([disconnectSignal(reply), timeout]);
-        const entries = await listFolder(vault, await usableEndpoint(deps, request), path, signal);
+        const entries = await listFolder(deps, await usableEndpoint(deps, request), path, signal);
         return {
           path,
           data: entries.slice(0, MAX_LISTED).map(({ etag: _, ...entry }) => entry),

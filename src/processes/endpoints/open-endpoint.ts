@@ -68,20 +68,31 @@ export function accessOf(request: EndpointRequest): EndpointAccess {
 }
 
 /**
- * Lists a folder of an endpoint, sorted by name. `path` is relative to the endpoint's base. Throws
- * `invalid_parameter`, `not_found` or `endpoint_failed`.
+ * Lists a folder of an endpoint, sorted by name, and records whether its server accepts the
+ * credentials. `path` is relative to the endpoint's base. Throws `invalid_parameter`, `not_found` or
+ * `endpoint_failed`.
  */
 export async function listFolder(
-  vault: Vault,
+  deps: ListerDeps,
   endpoint: Endpoint,
   path: string,
   signal: AbortSignal,
 ): Promise<FileEntry[]> {
   const folder = folderBelow(endpoint.settings, path, 'path');
-  const entries = await withEndpoint(await accessTo(vault, endpoint), (remote) =>
-    remote.list(folder, signal),
-  );
-  return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  const lister = await openLister(deps, endpoint).catch(throwDomainError);
+  try {
+    const entries = await lister.list(folder, signal);
+    return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  } catch (error) {
+    return throwDomainError(error);
+  } finally {
+    await lister.close();
+  }
+}
+
+interface ListerDeps {
+  vault: Vault;
+  sql: Sql;
 }
 
 /** Lists folders over connections of its own. */
@@ -96,7 +107,7 @@ export interface Lister {
  * Throws FileError.
  */
 export async function openLister(
-  { vault, sql }: { vault: Vault; sql: Sql },
+  { vault, sql }: ListerDeps,
   endpoint: Endpoint,
 ): Promise<Lister> {
   const remote = await openFileEndpoint(endpoint, await openCredentials(vault, endpoint));

@@ -7,7 +7,7 @@ import {
   noteObservation,
 } from '../../../src/processes/endpoints/connectivity.ts';
 import { noteSignIn, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
-import { accessTo, openLister } from '../../../src/processes/endpoints/open-endpoint.ts';
+import { accessTo, listFolder, openLister } from '../../../src/processes/endpoints/open-endpoint.ts';
 import {
   forgetEarlierRejection,
   holdSignIn,
@@ -74,6 +74,9 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     const { endpoint_id } = await endpointOf(name);
     return (await endpointConnectivity(installation.sql)).get(endpoint_id)?.error ?? null;
   };
+  /** Lists a folder as a user does who chooses a file in the console. */
+  const browse = async (name: string) =>
+    listFolder(installation, await endpointOf(name), '/', AbortSignal.timeout(10_000));
   const tried = () => refusing.attempts.flatMap(({ password }) => password ?? []);
 
   async function failTen(): Promise<void> {
@@ -121,6 +124,10 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     await expect(lister.list('/', AbortSignal.timeout(10_000))).rejects.toThrow(REJECTED.message);
     await lister.close();
     expect(await errorOf('refusing')).toEqual(REJECTED);
+    await configure('newer');
+    expect(await errorOf('refusing')).toBeNull();
+    await expect(browse('refusing')).rejects.toThrow(REJECTED.message);
+    expect(await errorOf('refusing')).toEqual(REJECTED);
     await configure('wrong');
     await failTen();
     refusing.attempts.length = 0;
@@ -153,6 +160,9 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     const lister = await openLister(installation, server);
     await lister.list('/', AbortSignal.timeout(10_000));
     await lister.close();
+    expect(await errorOf('server')).toBeNull();
+    await noteRejection(sql, server);
+    await browse('server');
     expect(await errorOf('server')).toBeNull();
   });
 
