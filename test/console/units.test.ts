@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { toTheMinute } from '../../src/console/components/values/instants.ts';
 import { bytes, speed } from '../../src/console/components/values/units.ts';
 
 describe('sizes and speeds in the console', () => {
@@ -18,5 +19,14 @@ describe('sizes and speeds in the console', () => {
   test('a speed is rounded to the unit that shows it', () => {
     expect(speed(999.4)).toBe('999 bit/s');
     expect(speed(999_700)).toBe('1.0 Mbit/s');
+  });
+});
+
+describe('times in the console', () => {
+  test.each([
+    ['2026-11-30T23:59:59.999Z', '23:59 UTC'],
+    ['2026-12-01T00:00:00.000Z', '2026-12-01 00:00 UTC'],
+  ])('a time to the minute has its day if it is another one: %s', (at, text) => {
+    expect(toTheMinute(new Date(at), new Date('2026-11-30T20:10:00.000Z'), 'utc')).toBe(text);
   });
 });

@@ -13,6 +13,13 @@ export function offsetAt(at: string): string {
   return `${minutes < 0 ? '-' : '+'}${two(Math.abs(minutes) / 60)}:${two(Math.abs(minutes) % 60)}`;
 }
 
+/** Formats an instant to the minute, with its day only if that is not the one of `now`. */
+export function toTheMinute(at: Date, now: Date, zone: Zone): string {
+  const [day, clock] = wallClock(at.toISOString(), zone).split('T') as [string, string];
+  const isToday = wallClock(now.toISOString(), zone).startsWith(day);
+  return `${isToday ? '' : `${day} `}${clock.slice(0, 5)}${zone === 'utc' ? ' UTC' : ''}`;
+}
+
 /** Formats an instant for an input of type `datetime-local`. */
 export function inputTime(at: string, zone: Zone): string {
   return wallClock(at, zone).slice(0, 16);
