@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import type {
   AttemptFigures,
   MtimeOutcome,
@@ -10,6 +11,7 @@ import { Status, type Tone } from '../../../components/values/status.tsx';
 import { Time } from '../../../components/values/time.tsx';
 import { bytes, elapsed, speed } from '../../../components/values/units.ts';
 import { Durations } from './durations.tsx';
+import { MoreButton, STEP } from './more-button.tsx';
 
 interface Attempt {
   number: number;
@@ -61,18 +63,32 @@ const COLUMNS: Column<Attempt>[] = [
   { heading: 'Speed', kind: 'number', cell: ({ end }) => end && speed(end.speed_bps) },
 ];
 
+/** Of a transfer with many attempts, the latest matter, and thousands would take long to draw. */
+const LATEST = 20;
+
 /** Lists the attempts of a transfer, from its events. */
 export function Attempts({ events }: { events: HistoryItem[] }) {
+  const [shown, show] = useState(LATEST);
   const attempts = attemptsOf(events);
   if (attempts.length === 0) return null;
+  const hidden = Math.max(0, attempts.length - shown);
   return (
     <section class="card">
       <h2>Attempts</h2>
       <Durations events={events} />
+      {hidden > 0 && (
+        <div class="actions">
+          <MoreButton
+            hidden={hidden}
+            what={['earlier attempt', 'earlier attempts']}
+            onMore={() => show(shown + STEP)}
+          />
+        </div>
+      )}
       <Table
         caption="Attempts, oldest first"
         columns={COLUMNS}
-        rows={attempts}
+        rows={attempts.slice(hidden)}
         id={({ number }) => number}
       />
     </section>

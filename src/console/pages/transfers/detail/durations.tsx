@@ -17,13 +17,12 @@ export function Durations({ events }: { events: HistoryItem[] }) {
   const spans = spansOf(events);
   const ended = events.some(({ type }) => endsTransfer(type));
   const attempts = spans.filter(({ label }) => label !== WAITING);
-  const sum = (some: Span[]) => some.reduce((total, { size }) => total + size, 0);
-  const total = sum(spans);
-  const moving = sum(attempts);
+  const total = sizeOf(spans);
+  const moving = sizeOf(attempts);
   return (
     <>
       <Shares
-        shares={spans.map(({ label, size, tone }) => ({
+        shares={drawn(spans).map(({ label, size, tone }) => ({
           text: `${label}: ${elapsed(size)}`,
           size,
           tone,
@@ -38,6 +37,32 @@ export function Durations({ events }: { events: HistoryItem[] }) {
 }
 
 const WAITING = 'Waiting';
+/** A bar of more parts than that shows no more, and takes long to draw. */
+const PARTS = 200;
+
+/** Returns the spans to draw. Neighbours of many are drawn as one part that waits, and one that moves. */
+function drawn(spans: Span[]): Span[] {
+  const each = Math.ceil(spans.length / PARTS);
+  if (each <= 1) return spans;
+  const parts: Span[] = [];
+  // Twice, because two spans make an attempt: one that waits, and one that moves.
+  for (let from = 0; from < spans.length; from += 2 * each) {
+    const some = spans.slice(from, from + 2 * each);
+    const moving = some.filter(({ label }) => label !== WAITING);
+    const waited = some.filter(({ label }) => label === WAITING);
+    const [first, last] = [moving[0], moving.at(-1)];
+    parts.push({ label: WAITING, size: sizeOf(waited), tone: 'neutral' });
+    if (first && last)
+      parts.push({
+        label: `${first.label} to ${last.label.toLowerCase()}`,
+        size: sizeOf(moving),
+        tone: last.tone,
+      });
+  }
+  return parts;
+}
+
+const sizeOf = (spans: Span[]): number => spans.reduce((total, { size }) => total + size, 0);
 
 function spansOf(events: HistoryItem[]): Span[] {
   const spans: Span[] = [];

@@ -9,6 +9,8 @@ import { absolute, type Zone } from '../../../components/values/instants.ts';
 import { Time } from '../../../components/values/time.tsx';
 import { useZone } from '../../../components/values/time-zone.tsx';
 import { bytes, elapsed } from '../../../components/values/units.ts';
+import { useGaps } from './gaps.ts';
+import { MoreButton } from './more-button.tsx';
 
 interface TimelineProps {
   history: Loaded<TransferHistory>;
@@ -24,36 +26,54 @@ interface TimelineProps {
 export function Timeline({ history: { data, error, reload }, transferId, chosen }: TimelineProps) {
   const keyNames = useKeyNames();
   const zone = useZone();
+  const events = data?.data ?? [];
+  const entries = useGaps(
+    events,
+    events.findIndex(({ revision }) => chosen === String(revision)),
+  );
   return (
     <section class="card">
       <h2>History</h2>
       <LoadState of={{ data, error, reload }} />
       <ol class="timeline">
-        {data?.data.map((event, index, events) => (
-          <li
-            key={event.id}
-            class={event.type.replace('transfer.', '')}
-            aria-current={chosen === String(event.revision) ? 'step' : undefined}
-          >
-            <p class="event">
-              <strong>
-                {capitalized(EVENT_WORDS[event.type as TransferEvent['type']] ?? event.type)}
-              </strong>{' '}
-              <Gap from={events[index - 1]?.occurred_at} to={event.occurred_at} />
-              <Time at={event.occurred_at} />
-            </p>
-            <p>{reasonOf(event, zone)}</p>
-            <p class="muted">
-              <code>{event.type}</code> by <Actor actor={event.actor} keyNames={keyNames} />
-            </p>
-            <a
-              href={`/console/transfers/${transferId}?as_of=${event.revision}`}
-              aria-label={`Show state after revision ${event.revision}`}
+        {entries.map((entry) => {
+          if ('hidden' in entry)
+            return (
+              <li key={`from-${entry.start}`} class="more">
+                <MoreButton
+                  hidden={entry.hidden}
+                  what={['event between', 'events between']}
+                  onMore={entry.reveal}
+                />
+              </li>
+            );
+          const { row: event, index } = entry;
+          return (
+            <li
+              key={event.id}
+              class={event.type.replace('transfer.', '')}
+              aria-current={chosen === String(event.revision) ? 'step' : undefined}
             >
-              Show state
-            </a>
-          </li>
-        ))}
+              <p class="event">
+                <strong>
+                  {capitalized(EVENT_WORDS[event.type as TransferEvent['type']] ?? event.type)}
+                </strong>{' '}
+                <Gap from={events[index - 1]?.occurred_at} to={event.occurred_at} />
+                <Time at={event.occurred_at} />
+              </p>
+              <p>{reasonOf(event, zone)}</p>
+              <p class="muted">
+                <code>{event.type}</code> by <Actor actor={event.actor} keyNames={keyNames} />
+              </p>
+              <a
+                href={`/console/transfers/${transferId}?as_of=${event.revision}`}
+                aria-label={`Show state after revision ${event.revision}`}
+              >
+                Show state
+              </a>
+            </li>
+          );
+        })}
       </ol>
     </section>
   );
