@@ -106,10 +106,7 @@ export interface Lister {
  * Opens a saved endpoint for many listings, and records whether its server accepts the credentials.
  * Throws FileError.
  */
-export async function openLister(
-  { vault, sql }: ListerDeps,
-  endpoint: Endpoint,
-): Promise<Lister> {
+export async function openLister({ vault, sql }: ListerDeps, endpoint: Endpoint): Promise<Lister> {
   const remote = await openFileEndpoint(endpoint, await openCredentials(vault, endpoint));
   let signedIn = false;
   return {
