@@ -1,7 +1,16 @@
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { removeEndpoint } from '../../src/commands/endpoints.ts';
+import {
+  loseConnectivity,
+  pauseEndpoint,
+  removeEndpoint,
+  restoreConnectivity,
+} from '../../src/commands/endpoints.ts';
+import { load } from '../../src/commands/handle.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
+import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
+import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { listEndpoints } from '../../src/projections/catalog/queries.ts';
 import { describeConsole, eventually, expectAccessible } from '../support/console/console.ts';
 import { useConsole } from '../support/console/use-console.ts';
@@ -346,7 +355,7 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.locator('main').innerText()).not.toContain('ECONNREFUSED');
     expect(await start.and(page.locator(':focus')).count()).toBe(1);
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
-    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     await expectAccessible(page);
     await page.goto(LIST);
@@ -377,6 +386,49 @@ await describeConsole('endpoints in the console', () => {
     await page.getByRole('button', { name: 'Test' }).click();
     await eventually(() => outdated.count()).toBe(0);
     await endpointTest.getByText('nothing listens at this address').waitFor();
+  });
+
+  test('show their outages, and who changed what', async () => {
+    const { installation, keyId } = console;
+    const { commands, store } = installation;
+    const id = await configureEndpoint(installation, {
+      name: 'flaky',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      username: 'me',
+      password: 'secret',
+    });
+    const { state } = await load(store, endpointDecider, streamName('endpoint', id));
+    const error = { code: 'connection_failed', message: '<b>refused</b>' } as const;
+    const outage = { lastSuccessAt: null, error };
+    await loseConnectivity(commands, state as Endpoint, outage, CAUSE);
+    await restoreConnectivity(commands, id, CAUSE);
+    await pauseEndpoint(commands, id, { ...CAUSE, actor: `console:${keyId}` });
+    expect(await commands.catchUp('audit')).toBe(true);
+
+    const page = await console.visitSignedIn(`${LIST}/${id}`);
+    const history = page.getByRole('region', { name: 'History' });
+    await history
+      .getByText(/^Unreachable for \d+ s of .* since its creation, in 1 outage$/)
+      .waitFor();
+    expect(await history.locator('.shares .bad').count()).toBe(1);
+    const row = (text: string) => history.getByRole('row').filter({ hasText: text });
+    expect(await row('Endpoint paused').innerText()).toContain('Test administrator');
+    expect(await row('Endpoint unreachable').innerText()).toContain('<b>refused</b>');
+    await expectAccessible(page);
+    await row('Endpoint unreachable')
+      .getByRole('button', { name: /^Details/ })
+      .click();
+    await page.getByRole('dialog').getByText('connection_failed').waitFor();
+    await page.keyboard.press('Escape');
+    // What this page changes joins the list, and the oldest events leave it.
+    await page.getByRole('button', { name: 'Resume', exact: true }).click();
+    await row('Endpoint resumed').waitFor();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
+    await history.getByRole('link', { name: 'Show all 6 events' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Audit log' }).waitFor();
+    await page.getByText('1–6 of 6').waitFor();
   });
 
   test('lead to their transfers that failed, where they are retried', async () => {
@@ -612,7 +664,7 @@ await describeConsole('endpoints in the console', () => {
       test('an endpoint in use is paused, resumed and finally removed', LONG, async () => {
         const id = await configureSftp(console.installation, 'busy', alpha);
         const page = await console.visitSignedIn(`${LIST}/${id}`);
-        const pause = page.getByRole('button', { name: 'Pause' });
+        const pause = page.getByRole('button', { name: 'Pause', exact: true });
         const paused = page.getByText('no new transfer starts on it');
         await pause.waitFor();
         const asked = Promise.withResolvers<void>();
@@ -636,7 +688,7 @@ await describeConsole('endpoints in the console', () => {
           'sftp://busy/file',
           'sftp://busy/copy',
         );
-        await page.getByRole('button', { name: 'Resume' }).waitFor();
+        await page.getByRole('button', { name: 'Resume', exact: true }).waitFor();
         await expectAccessible(page);
 
         const dialog = page.getByRole('dialog');
@@ -659,7 +711,7 @@ await describeConsole('endpoints in the console', () => {
         await cancelTransfer(console.installation.commands, transferId, CAUSE);
 
         await page.goto(`${LIST}/${id}`);
-        await page.getByRole('button', { name: 'Resume' }).click();
+        await page.getByRole('button', { name: 'Resume', exact: true }).click();
         await pause.waitFor();
         await remove();
         await eventually(() => heading(page)).toBe('Endpoints');

@@ -92,7 +92,7 @@ await describeConsole('flows in the console', () => {
     await page.goto(address);
     await page.getByText('Move the source to taken/').waitFor();
 
-    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await page.locator('.subtitle').getByText('Paused').waitFor();
     await page.getByRole('status').getByText('Flow paused').waitFor();
     await page.goto('/console/flows');

@@ -8,36 +8,77 @@ import { Time } from '../../components/values/time.tsx';
 import { useSession } from '../../session.tsx';
 import { ADDRESS } from './filters.tsx';
 
+const EVENT: Column<AuditItem> = {
+  heading: 'Event',
+  kind: 'row',
+  cell: ({ title, type }) => (
+    <>
+      <strong>{title}</strong>
+      <span class="route mono">{type}</span>
+    </>
+  ),
+};
+const ACTOR: Column<AuditItem> = {
+  heading: 'Actor',
+  cell: (event) => <Actor event={event} />,
+};
+const TIME: Column<AuditItem> = {
+  heading: 'Time',
+  cell: ({ occurred_at }) => <Time at={occurred_at} />,
+};
+const DETAILS: Column<AuditItem> = {
+  heading: 'Details',
+  cell: (event) => <Details event={event} />,
+};
+
 const COLUMNS: Column<AuditItem>[] = [
-  {
-    heading: 'Event',
-    kind: 'row',
-    cell: ({ title, type }) => (
-      <>
-        <strong>{title}</strong>
-        <span class="route mono">{type}</span>
-      </>
-    ),
-  },
+  EVENT,
   {
     heading: 'Subject',
     cell: ({ subject, account }) => <Subject of={subject} account={account} />,
   },
-  { heading: 'Actor', cell: (event) => <Actor event={event} /> },
-  { heading: 'Time', cell: ({ occurred_at }) => <Time at={occurred_at} /> },
+  ACTOR,
+  TIME,
   { heading: 'Account', cell: ({ account }) => <span class="whole">{account ?? 'All'}</span> },
-  { heading: 'Details', cell: (event) => <Details event={event} /> },
+  DETAILS,
 ];
 
-export function AuditTable({ events }: { events: AuditItem[] }) {
+/** For the events of one subject, on its page. An error is shown as its message. */
+const COLUMNS_OF_ONE: Column<AuditItem>[] = [
+  {
+    ...EVENT,
+    cell: ({ title, data }) => (
+      <>
+        <strong>{title}</strong>
+        <span class="reason">{errorOf(data)}</span>
+      </>
+    ),
+  },
+  ACTOR,
+  TIME,
+  DETAILS,
+];
+
+interface AuditTableProps {
+  events: AuditItem[];
+  /** All are of the subject of the page. */
+  ofOne?: boolean;
+}
+
+export function AuditTable({ events, ofOne = false }: AuditTableProps) {
   return (
     <Table
       caption="Events, newest first"
-      columns={COLUMNS}
+      columns={ofOne ? COLUMNS_OF_ONE : COLUMNS}
       rows={events}
       id={({ position, revision }) => `${position}-${revision}`}
     />
   );
+}
+
+function errorOf({ error }: AuditItem['data']): string {
+  const message = typeof error === 'object' && error !== null && 'message' in error;
+  return message ? String(error.message) : '';
 }
 
 interface SubjectProps {

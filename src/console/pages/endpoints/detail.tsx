@@ -18,9 +18,11 @@ import { Facts } from '../../components/values/facts.tsx';
 import { MarkedText } from '../../components/values/marked-text.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
+import { SubjectHistory } from '../audit/subject-history.tsx';
 import { BandwidthCard } from './bandwidth-card.tsx';
 import { COMMON, LIST, PROTOCOLS, serverOf } from './fields.ts';
 import { acceptedKeys, HostKeys, NewHostKeys } from './host-keys.tsx';
+import { Outages } from './outages.tsx';
 import { TestPanel } from './test-panel.tsx';
 import { EndpointTransfers } from './transfers.tsx';
 import { useEndpointTest } from './use-endpoint-test.ts';
@@ -92,6 +94,11 @@ export function EndpointPage() {
       </May>
       <BandwidthCard endpoint={endpoint} />
       <EndpointTransfers endpoint={endpoint} />
+      <SubjectHistory kind="endpoint" id={endpoint.id} stamp={endpoint.revision}>
+        {(events, all) => (
+          <Outages events={events} all={all} isDown={endpoint.unreachable_since !== null} />
+        )}
+      </SubjectHistory>
       <Configuration endpoint={endpoint} />
     </Page>
   );

@@ -13,6 +13,7 @@ import { Facts } from '../../components/values/facts.tsx';
 import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { bytes, many } from '../../components/values/units.ts';
+import { SubjectHistory } from '../audit/subject-history.tsx';
 import { afterInWords } from '../transfers/after-fields.tsx';
 import { EndpointLink } from '../transfers/endpoint-link.tsx';
 import { FlowActions } from './actions.tsx';
@@ -64,6 +65,7 @@ export function FlowPage() {
       <Schedule flow={data} />
       <Runs runs={data.recent_runs} />
       <Files flowId={id} stamp={data.recent_runs[0]?.id ?? ''} />
+      <SubjectHistory kind="flow" id={id} stamp={`${data.status} ${data.failing?.since}`} />
       <Settings flow={data} />
     </Page>
   );

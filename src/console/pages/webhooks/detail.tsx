@@ -14,6 +14,7 @@ import { CopyableId } from '../../components/values/copyable-id.tsx';
 import { Facts } from '../../components/values/facts.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
+import { SubjectHistory } from '../audit/subject-history.tsx';
 import { ChangeWebhook, ReplayWebhook, RotateSecret } from './dialogs.tsx';
 import { WebhookState } from './list.tsx';
 import { Success } from './success.tsx';
@@ -84,6 +85,7 @@ export function WebhookPage() {
       </section>
       <Success webhookId={id} />
       <WebhookDeliveries webhook={webhook} />
+      <SubjectHistory kind="webhook" id={id} stamp={webhook.updated_at} />
     </Page>
   );
 }
