@@ -3,6 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { loseConnectivity, pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { load } from '../../src/commands/handle.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
+import type { EndpointList } from '../../src/contract/endpoints/answers.ts';
 import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
 import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
@@ -310,6 +311,23 @@ await describeConsole('the home page of the console', () => {
     const told = page.getByRole('region', { name: 'Needs attention' }).getByRole('status');
     await eventually(() => told.textContent()).toContain('Problem: 1 endpoint is unreachable');
     expect(await told.textContent()).not.toContain('ago');
+    await eventually(() => described(page, 'Endpoints')).toBe('1 unreachable');
+    // One number for all that is wrong: two red ones would not say which is which.
+    await page.route('**/v1/endpoints', async (route) => {
+      const response = await route.fetch();
+      const [held] = ((await response.json()) as EndpointList).data;
+      const rejected = { ...held?.health, error: { code: 'auth_failed', message: '', advice: '' } };
+      const locked = { ...held, name: 'locked', unreachable_since: null, health: rejected };
+      await route.fulfill({ response, json: { data: [held, locked] } });
+    });
+    await page.reload();
+    const both = '1 unreachable, 1 rejects the sign-in';
+    await eventually(() => described(page, 'Endpoints')).toBe(both);
+    const counts = page.locator('.counts').filter({ hasText: both });
+    expect(await counts.locator('.status').count()).toBe(1);
+    expect(await counts.locator('[aria-hidden]').innerText()).toBe('■ 2');
+    await page.unroute('**/v1/endpoints');
+    await page.reload();
     await eventually(() => described(page, 'Endpoints')).toBe('1 unreachable');
     await down.getByRole('link', { name: 'Show unreachable endpoints' }).click();
     await page.getByText('Shows only unreachable endpoints').waitFor();

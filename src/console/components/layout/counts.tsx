@@ -86,26 +86,31 @@ export function useCounts(): Partial<Record<string, Count[]>> {
 
 export const countsId = (href: string): string => `counts-${href.replaceAll('/', '-')}`;
 
-/** Shows counts beside a link, which names them as its description. */
+/**
+ * Shows counts beside a link, which names them as its description. Those of one tone are shown as
+ * their sum: two numbers of the same colour do not say what each counts.
+ */
 export function Counts({ of, counts }: { of: string; counts: Count[] | undefined }) {
   if (!counts) return null;
+  const tones = [...new Set(counts.map(({ tone }) => tone))];
   return (
     <span class="counts" id={countsId(of)}>
-      {counts.map(({ tone, number, label }, index) => (
-        <span
-          key={label}
-          class={`status ${tone}`}
-          title={`${number.toLocaleString('en')} ${label}`}
-        >
-          <span aria-hidden="true">
-            {MARKS[tone]} {COMPACT.format(number)}
+      {tones.map((tone, index) => {
+        const some = counts.filter((count) => count.tone === tone);
+        const words = some.map(({ number, label }) => `${number.toLocaleString('en')} ${label}`);
+        const sum = some.reduce((total, { number }) => total + number, 0);
+        return (
+          <span key={tone} class={`status ${tone}`} title={words.join(', ')}>
+            <span aria-hidden="true">
+              {MARKS[tone]} {COMPACT.format(sum)}
+            </span>
+            <span class="visually-hidden">
+              {index > 0 && ', '}
+              {words.join(', ')}
+            </span>
           </span>
-          <span class="visually-hidden">
-            {index > 0 && ', '}
-            {number.toLocaleString('en')} {label}
-          </span>
-        </span>
-      ))}
+        );
+      })}
     </span>
   );
 }
