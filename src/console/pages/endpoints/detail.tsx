@@ -178,9 +178,12 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
               'Unreachable since': unreachable_since ? <Time at={unreachable_since} /> : undefined,
               'Last reached': <Time at={health.last_success_at} />,
               'Last probe': <Time at={health.last_probe_at} />,
-              // Of a probe that failed it is the time of a refusal, not of an answer.
+              // Of a probe that failed it is the time of a refusal, not of an answer. A server that
+              // rejects the sign-in has answered.
               'Answered in':
-                health.error || health.latency_ms === null ? null : `${health.latency_ms} ms`,
+                (health.error && health.error.code !== 'auth_failed') || health.latency_ms === null
+                  ? null
+                  : `${health.latency_ms} ms`,
               'Failures in a row': health.failures_in_row,
               [fingerprintLabel]: health.fingerprint && <code>{health.fingerprint}</code>,
             }}
