@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import { expect, test, vi } from 'vitest';
-import { loseConnectivity, pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { loseConnectivity, pauseEndpoint, removeEndpoint } from '../../src/commands/endpoints.ts';
 import { load } from '../../src/commands/handle.ts';
 import { startTransfer } from '../../src/commands/transfers.ts';
 import type { EndpointList } from '../../src/contract/endpoints/answers.ts';
@@ -9,8 +9,7 @@ import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
 import { type AttemptFailure, transferError } from '../../src/domain/transfers/errors.ts';
-import { noteObservation } from '../../src/processes/endpoints/connectivity.ts';
-import { forgetRejection, noteRejection } from '../../src/processes/endpoints/sign-in-holds.ts';
+import { noteRejection } from '../../src/processes/endpoints/sign-in-holds.ts';
 import { listEndpoints } from '../../src/projections/catalog/queries.ts';
 import {
   describeConsole,
@@ -24,6 +23,7 @@ import {
 import { signIn } from '../support/console/pages.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { FIGURES, T0, TRANSFER_EVENTS, transferCreated } from '../support/domain/samples.ts';
+import { startSshSignInServer } from '../support/file-servers/sftp/sign-in-server.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { LONG } from '../support/run/long.ts';
 import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
@@ -234,7 +234,9 @@ await describeConsole('the home page of the console', () => {
       expect(await page.getByLabel('Reason').inputValue()).toBe(code);
       await page.goBack();
     }
-    await finding(page, '3 transfers failed in 24 hours').getByRole('link').click();
+    const failed = finding(page, '3 transfers failed in 24 hours');
+    await failed.getByText(/^First failure .*, latest /).waitFor();
+    await failed.getByRole('link').click();
     await eventually(() => page.url()).toBe(list(false));
     await page.getByText('1–3 of 3').waitFor();
     await page.goBack();
@@ -271,23 +273,41 @@ await describeConsole('the home page of the console', () => {
   });
 
   test('leads to an endpoint that rejects the sign-in', async () => {
-    const { sql } = console.installation;
-    const [rejecting] = (await listEndpoints(sql)).filter(({ name }) => name === 'held');
-    if (!rejecting) throw new Error('there is no endpoint held');
-    await noteRejection(sql, rejecting);
-    // As if a server answered the probes.
-    await noteObservation(sql, { endpointId, connected: true, error: null, probe: null });
+    const { sql, commands } = console.installation;
+    // It answers probes, so none of them takes the place of the rejection.
+    const server = await startSshSignInServer('password', 'another');
+    const id = await configureEndpoint(console.installation, {
+      name: 'locked',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: server.port,
+      username: 'me',
+      password: 'wrong',
+      host_key_sha256: server.hostKeySha256,
+    });
+    const rejecting = (await listEndpoints(sql)).find(({ endpoint_id }) => endpoint_id === id);
+    await noteRejection(sql, rejecting as NonNullable<typeof rejecting>);
     const page = await openHome();
     const rejected = finding(page, '1 endpoint rejects the sign-in');
-    await rejected.getByRole('link', { name: 'held' }).waitFor();
-    await eventually(() => described(page, 'Endpoints')).toBe('1 rejects the sign-in');
+    await rejected.getByRole('link', { name: 'locked' }).waitFor();
+    await rejected.getByText(/^locked first rejected .*: check its user name/).waitFor();
+    await eventually(() => described(page, 'Endpoints')).toContain('1 rejects the sign-in');
     await rejected.getByRole('link', { name: 'Show endpoints that reject it' }).click();
     await page.getByText('Shows only endpoints that reject the sign-in').waitFor();
-    const row = page.getByRole('row').filter({ hasText: 'held' });
+    const row = page.getByRole('row').filter({ hasText: 'locked' });
     await row.getByText('Sign-in rejected').waitFor();
     await row.getByText('Authentication failed').waitFor();
+    await row.getByText(/^First /).waitFor();
     await expectAccessibleInBothThemes(page);
-    await forgetRejection(sql, rejecting);
+    await row.getByRole('link', { name: 'locked' }).click();
+    const health = page.getByRole('region', { name: 'Health' });
+    await health.getByText('First error').waitFor();
+    // A probe was answered, whatever the server says to the credentials.
+    const fact = health.locator('dl > div').filter({ hasText: 'Answered in' });
+    await eventually(() => fact.innerText()).toMatch(/\n\d+ ms$/);
+    await removeEndpoint(commands, id, CAUSE);
+    await server.stop();
+    console.pardonPolls(404);
   });
 
   test('leads to an endpoint that is down', async () => {

@@ -435,8 +435,18 @@ describeWithPostgres('GET /v1/transfers', () => {
       total: 3,
       by_status: { pending: 0, queued: 0, in_progress: 0, completed: 0, failed: 3, cancelled: 0 },
       failures: [
-        { code: 'timeout', transfers: 2 },
-        { code: 'disk_full', transfers: 1 },
+        {
+          code: 'timeout',
+          transfers: 2,
+          first_failed_at: times.at(0),
+          last_failed_at: times.at(2),
+        },
+        {
+          code: 'disk_full',
+          transfers: 1,
+          first_failed_at: times.at(1),
+          last_failed_at: times.at(1),
+        },
       ],
       failures_by_endpoint: [atEndpoint],
       retried: 0,

@@ -600,6 +600,7 @@ export type EndpointHealth = {
   latency_ms: number | null;
   fingerprint: string | null;
   error: EndpointHealthError | null;
+  error_since: string | null;
 };
 
 export type EndpointHealthError = {
@@ -1626,6 +1627,8 @@ export type TransferFailedPayload = {
 export type TransferFailures = {
   code: TransferErrorCode;
   transfers: number;
+  first_failed_at: string;
+  last_failed_at: string;
 };
 
 export type TransferFilters = {

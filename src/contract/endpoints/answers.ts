@@ -46,6 +46,12 @@ const health = z
         'Null if the last probe or transfer succeeded. `auth_failed` after a rejected sign-in, ' +
           'until one with the same credentials succeeds or the credentials are replaced.',
       ),
+    error_since: timestamp
+      .nullable()
+      .describe(
+        'When the first error in a row was seen. Null without an error, and for one from before ' +
+          'an upgrade to the version that records it.',
+      ),
   })
   .meta({ id: 'EndpointHealth' });
 export type EndpointHealth = z.output<typeof health>;

@@ -91,6 +91,12 @@ export const transferList = z
   .meta({ id: 'TransferList' });
 export type TransferList = z.output<typeof transferList>;
 
+const counted = {
+  transfers: z.int(),
+  first_failed_at: timestamp,
+  last_failed_at: timestamp,
+};
+
 export const transferSummary = z
   .strictObject({
     total: z.int(),
@@ -104,9 +110,7 @@ export const transferSummary = z
       .meta({ id: 'TransferCounts' }),
     failures: z
       .array(
-        z
-          .strictObject({ code: transferErrorCode, transfers: z.int() })
-          .meta({ id: 'TransferFailures' }),
+        z.strictObject({ code: transferErrorCode, ...counted }).meta({ id: 'TransferFailures' }),
       )
       .describe(
         `The failed transfers by error code, the most frequent first. With more than ` +
@@ -122,9 +126,7 @@ export const transferSummary = z
               .nullable()
               .describe('Null if the endpoint was removed, or if the account may not use it.')
               .meta({ examples: ['bank'] }),
-            transfers: z.int(),
-            first_failed_at: timestamp,
-            last_failed_at: timestamp,
+            ...counted,
           })
           .meta({ id: 'EndpointFailures' }),
       )

@@ -19,7 +19,7 @@ import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
-import { summarizeTransfers } from '../../projections/transfers/summary.ts';
+import { type Failures, summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access-log/recorder.ts';
 import { whenAdmitted } from '../admission/admitted.ts';
 import type { AuthenticationDeps } from '../admission/authenticate.ts';
@@ -161,16 +161,12 @@ export function transferRoutes(
         return {
           total,
           by_status: byStatus,
-          failures,
-          failures_by_endpoint: byEndpoint.map(
-            ({ endpointId, name, transfers, firstFailedAt, lastFailedAt }) => ({
-              endpoint_id: endpointId,
-              name,
-              transfers,
-              first_failed_at: firstFailedAt,
-              last_failed_at: lastFailedAt,
-            }),
-          ),
+          failures: failures.map(({ code, ...counted }) => ({ code, ...toFailures(counted) })),
+          failures_by_endpoint: byEndpoint.map(({ endpointId, name, ...counted }) => ({
+            endpoint_id: endpointId,
+            name,
+            ...toFailures(counted),
+          })),
           retried,
         };
       },
@@ -284,4 +280,8 @@ function withQueue(
 ): CommandDeps {
   if (queue === null || elapsedTime > QUEUE_HOLDS_MS) return commands;
   return { ...commands, queueEstimate: async (...args) => queue.estimate(...args) };
+}
+
+function toFailures({ transfers, firstFailedAt, lastFailedAt }: Failures) {
+  return { transfers, first_failed_at: firstFailedAt, last_failed_at: lastFailedAt };
 }

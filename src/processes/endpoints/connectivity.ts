@@ -54,12 +54,12 @@ export async function noteObservation(
     with recorded as (
       insert into work.endpoint_health as h
         (endpoint_id, failures, successes, last_success_at, last_probe_at, latency_ms, fingerprint,
-         error)
+         error, error_since)
       values (
         ${endpointId}, ${connected === false ? 1 : 0}, ${connected === true ? 1 : 0},
         case when ${connected === true} then now() end, case when ${probe !== null} then now() end,
         ${probe?.latencyMs ?? null}, ${probe?.fingerprint ?? null},
-        ${error && sql.json({ ...error })})
+        ${error && sql.json({ ...error })}, case when ${error !== null} then now() end)
       on conflict (endpoint_id) do update set
         failures = case when excluded.successes > 0 then 0 else h.failures + excluded.failures end,
         successes =
@@ -68,7 +68,9 @@ export async function noteObservation(
         last_probe_at = coalesce(excluded.last_probe_at, h.last_probe_at),
         latency_ms = coalesce(excluded.latency_ms, h.latency_ms),
         fingerprint = coalesce(excluded.fingerprint, h.fingerprint),
-        error = excluded.error
+        error = excluded.error,
+        error_since = case when excluded.error is null then null
+                           when h.error is null then now() else h.error_since end
       returning failures = 0 and successes >= ${RESTORED_AFTER} as settled,
                 failures > 0 or successes <= ${RESTORED_AFTER} as news
     )
@@ -164,6 +166,8 @@ export interface EndpointConnectivity {
   fingerprint: string | null;
   /** Null if the last probe or transfer found no error, and no sign-in was rejected since. */
   error: ConnectivityError | null;
+  /** When the first error in a row was seen. Null without one, and if it is older than the column. */
+  error_since: string | null;
 }
 
 /**
@@ -177,7 +181,8 @@ export async function endpointConnectivity(sql: Sql): Promise<Map<string, Endpoi
            coalesce(successes, 0) as successes_in_row, last_success_at, last_probe_at, latency_ms,
            fingerprint,
            coalesce(error, case when until is not null
-                             then ${sql.json({ ...rejected })}::jsonb end) as error
+                             then ${sql.json({ ...rejected })}::jsonb end) as error,
+           case when error is null then since else error_since end as error_since
       from work.endpoint_health full join (${rejectedSignIns(sql)}) r using (endpoint_id)`;
   return new Map(rows.map(({ endpoint_id, ...connectivity }) => [endpoint_id, connectivity]));
 }

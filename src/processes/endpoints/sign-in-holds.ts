@@ -33,6 +33,8 @@ export async function noteRejection(
       values (${endpoint_id}, ${credentials_record}, now() + ${holdSeconds} * interval '1 second')
       on conflict (endpoint_id) do update set
         credentials_record = excluded.credentials_record,
+        since = case when h.credentials_record = excluded.credentials_record
+                     then h.since else now() end,
         until = case when h.credentials_record = excluded.credentials_record
                      then greatest(h.until, excluded.until) else excluded.until end
       returning endpoint_id
@@ -85,7 +87,7 @@ export function currentHolds(sql: Queryable) {
 /** Selects the ids of endpoints whose current credentials were rejected last. */
 export function rejectedSignIns(sql: Queryable) {
   return sql`
-    select h.endpoint_id, h.until from work.sign_in_holds h
+    select h.endpoint_id, h.until, h.since from work.sign_in_holds h
       join read.endpoints e
         on e.endpoint_id = h.endpoint_id
        and e.state ->> 'credentials_record' = h.credentials_record`;

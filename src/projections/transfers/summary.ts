@@ -8,20 +8,23 @@ import { hourly } from './hours.ts';
 export interface TransferSummary {
   byStatus: Record<TransferStatus, number>;
   /** The most frequent first. */
-  failures: { code: TransferErrorCode; transfers: number }[];
+  failures: ({ code: TransferErrorCode } & Failures)[];
   /** Those that failed at an endpoint, the most frequent first. */
   byEndpoint: EndpointFailures[];
   /** How many of the failed ones were retried. */
   retried: number;
 }
 
-export interface EndpointFailures {
-  endpointId: string;
-  /** Null if the endpoint was removed, or if the account may not use it any more. */
-  name: string | null;
+export interface Failures {
   transfers: number;
   firstFailedAt: string;
   lastFailedAt: string;
+}
+
+export interface EndpointFailures extends Failures {
+  endpointId: string;
+  /** Null if the endpoint was removed, or if the account may not use it any more. */
+  name: string | null;
 }
 
 /**
@@ -53,7 +56,10 @@ export async function summarizeTransfers(
       kind: 'status' | 'code' | 'endpoint' | 'retried';
       name: string;
       transfers: number;
-      endpoint: Omit<EndpointFailures, 'endpointId' | 'transfers'> | null;
+      /** Times of failures, of `code` and `endpoint` only. */
+      first: string;
+      last: string;
+      endpoint: string | null;
     }[]
   >`
     with counted as (
@@ -80,24 +86,23 @@ export async function summarizeTransfers(
     ),
     at_endpoints as (
       select endpoint_id, count(*)::float8 as transfers,
-             min(failed_at) as "firstFailedAt", max(failed_at) as "lastFailedAt"
+             min(failed_at) as first, max(failed_at) as last
         from failed where endpoint_id is not null group by endpoint_id
     )
     select 'status' as kind, status as name, sum(transfers)::float8 as transfers,
-           null::json as endpoint
+           null as first, null as last, null as endpoint
       from counted group by status
     union all
-    select 'code', code, count(*)::float8, null from failed group by code
+    select 'code', code, count(*)::float8, min(failed_at), max(failed_at), null
+      from failed group by code
     union all
-    select 'endpoint', f.endpoint_id, f.transfers,
-           json_build_object('name', e.name,
-             'firstFailedAt', "firstFailedAt", 'lastFailedAt', "lastFailedAt")
+    select 'endpoint', f.endpoint_id, f.transfers, f.first, f.last, e.name
       from at_endpoints f
       left join read.endpoints e
         on e.endpoint_id = f.endpoint_id and not e.removed
        and (e.state ->> 'accounts' is null or e.state::jsonb -> 'accounts' ? ${accountId})
     union all
-    select 'retried', '', count(*)::float8, null
+    select 'retried', '', count(*)::float8, null, null, null
       from read.transfers where ${failed} and ${isRetried(sql)}
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
@@ -106,14 +111,18 @@ export async function summarizeTransfers(
     byStatus: Object.fromEntries(
       TRANSFER_STATUSES.map((status) => [status, counts.get(status) ?? 0]),
     ) as Record<TransferStatus, number>,
-    failures: of('code').map(({ name, transfers }) => ({
+    failures: of('code').map(({ name, transfers, first, last }) => ({
       code: name as TransferErrorCode,
       transfers,
+      firstFailedAt: first,
+      lastFailedAt: last,
     })),
-    byEndpoint: of('endpoint').map(({ name: endpointId, transfers, endpoint }) => ({
+    byEndpoint: of('endpoint').map(({ name: endpointId, transfers, first, last, endpoint }) => ({
       endpointId,
+      name: endpoint,
       transfers,
-      ...(endpoint as NonNullable<typeof endpoint>),
+      firstFailedAt: first,
+      lastFailedAt: last,
     })),
     retried: of('retried')[0]?.transfers ?? 0,
   };

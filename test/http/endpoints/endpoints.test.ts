@@ -389,6 +389,16 @@ describeWithPostgres('/v1/endpoints', () => {
     expect((await ask('GET', '')).body.data).toContainEqual(
       expect.objectContaining({ id, health: expect.objectContaining(health) }),
     );
+    const since = async () => (await ask('GET', `/${id}`)).body.health.error_since;
+    const first = await since();
+    expect(first).toEqual(expect.stringMatching(/Z$/));
+    const other = { ...observation, error: { ...error, code: 'timeout' as const } };
+    await noteObservation(api.installation.sql, other);
+    expect(await since()).toBe(first);
+    await noteObservation(api.installation.sql, { ...observation, connected: true, error: null });
+    expect(await since()).toBeNull();
+    await noteObservation(api.installation.sql, observation);
+    expect(Date.parse(await since())).toBeGreaterThan(Date.parse(first));
   });
 
   test('are paused and resumed, and a repetition changes nothing', async () => {

@@ -3,11 +3,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
 import {
+  type EndpointConnectivity,
   endpointConnectivity,
   noteObservation,
 } from '../../../src/processes/endpoints/connectivity.ts';
 import { noteSignIn, testEndpoint } from '../../../src/processes/endpoints/endpoint-test.ts';
-import { accessTo, listFolder, openLister } from '../../../src/processes/endpoints/open-endpoint.ts';
+import {
+  accessTo,
+  listFolder,
+  openLister,
+} from '../../../src/processes/endpoints/open-endpoint.ts';
 import {
   forgetEarlierRejection,
   holdSignIn,
@@ -70,10 +75,11 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     (await listEndpoints(installation.sql)).find(
       (endpoint) => endpoint.name === name,
     ) as ConfiguredEndpoint;
-  const errorOf = async (name: string) => {
+  const healthOf = async (name: string) => {
     const { endpoint_id } = await endpointOf(name);
-    return (await endpointConnectivity(installation.sql)).get(endpoint_id)?.error ?? null;
+    return (await endpointConnectivity(installation.sql)).get(endpoint_id) as EndpointConnectivity;
   };
+  const errorOf = async (name: string) => (await healthOf(name))?.error ?? null;
   /** Lists a folder as a user does who chooses a file in the console. */
   const browse = async (name: string) =>
     listFolder(installation, await endpointOf(name), '/', AbortSignal.timeout(10_000));
@@ -128,6 +134,11 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     expect(await errorOf('refusing')).toBeNull();
     await expect(browse('refusing')).rejects.toThrow(REJECTED.message);
     expect(await errorOf('refusing')).toEqual(REJECTED);
+    const { error_since: since, last_success_at: reached } = await healthOf('refusing');
+    expect(Date.parse(since as string)).toBeGreaterThan(Date.parse(reached as string));
+    await expect(browse('refusing')).rejects.toThrow(REJECTED.message);
+    await noteObservation(installation.sql, { endpointId, connected: true, error: null, probe });
+    expect((await healthOf('refusing')).error_since).toBe(since);
     await configure('wrong');
     await failTen();
     refusing.attempts.length = 0;

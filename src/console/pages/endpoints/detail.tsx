@@ -176,6 +176,7 @@ function HealthCard({ endpoint }: { endpoint: Endpoint }) {
           <Facts
             of={{
               'Unreachable since': unreachable_since ? <Time at={unreachable_since} /> : undefined,
+              'First error': health.error_since ? <Time at={health.error_since} /> : undefined,
               'Last reached': <Time at={health.last_success_at} />,
               'Last probe': <Time at={health.last_probe_at} />,
               // Of a probe that failed it is the time of a refusal, not of an answer. A server that

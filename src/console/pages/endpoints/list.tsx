@@ -40,6 +40,11 @@ const COLUMNS: Column<Endpoint>[] = [
       <span>
         <EndpointStates endpoint={endpoint} />
         {endpoint.health?.error && <span class="reason">{endpoint.health.error.message}</span>}
+        {endpoint.health?.error_since && (
+          <span class="route">
+            First <Time at={endpoint.health.error_since} brief />
+          </span>
+        )}
       </span>
     ),
   },

@@ -1,4 +1,4 @@
-import type { Endpoint, Movers } from '../../api/api-types.ts';
+import type { Endpoint, Movers, TransferSummary } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import {
   DELIVERIES_COUNTED_TO,
@@ -79,8 +79,9 @@ function transfers({ recent, summary }: Overview): Check {
     findings: found(failed, {
       tone: 'bad',
       title: `${many(failed, 'transfer')} failed in 24 hours`,
-      items:
-        retried > 0
+      items: [
+        ...timesOf(summary?.data?.failures ?? []),
+        ...(retried > 0
           ? [
               {
                 name: many(retried, 'other'),
@@ -88,7 +89,8 @@ function transfers({ recent, summary }: Overview): Check {
                 detail: `${retried === 1 ? 'was' : 'were'} retried`,
               },
             ]
-          : [],
+          : []),
+      ],
       link: {
         href: listOf(recent, { status: 'failed', retried: false }),
         label: 'Show failed transfers',
@@ -99,6 +101,19 @@ function transfers({ recent, summary }: Overview): Check {
         ? 'Each transfer that failed in 24 hours was retried.'
         : 'No transfer failed in 24 hours.',
   };
+}
+
+/** Says when the first and the latest of the failures were. */
+function timesOf(failures: TransferSummary['failures']): Item[] {
+  const first = failures.map(({ first_failed_at }) => first_failed_at).sort()[0];
+  const latest = failures.map(({ last_failed_at }) => last_failed_at).sort();
+  if (first === undefined) return [];
+  return [
+    {
+      name: 'First failure',
+      detail: `${distance(first)}, latest ${distance(latest.at(-1) ?? first)}`,
+    },
+  ];
 }
 
 function waitingOf(part: Part<Waiting[]>): Check {
@@ -176,7 +191,9 @@ function endpoints({ endpoints: part }: Overview): Check {
     detail: [
       endpoint.unreachable_since
         ? `went down ${distance(endpoint.unreachable_since)}`
-        : healthOf(endpoint).label.toLowerCase(),
+        : [healthOf(endpoint).label.toLowerCase(), since(endpoint, 'first')]
+            .filter(Boolean)
+            .join(', '),
       endpoint.health?.error?.message,
     ]
       .filter(Boolean)
@@ -195,10 +212,10 @@ function endpoints({ endpoints: part }: Overview): Check {
       ...found(locked.length, {
         tone: 'bad',
         title: `${many(locked.length, 'endpoint')} ${locked.length === 1 ? 'rejects' : 'reject'} the sign-in`,
-        items: locked.map(({ id, name }) => ({
-          name,
-          href: `${address}/${id}`,
-          detail: 'transfers fail: check its user name and its password or key',
+        items: locked.map((endpoint) => ({
+          name: endpoint.name,
+          href: `${address}/${endpoint.id}`,
+          detail: `${since(endpoint, 'first rejected') ?? 'transfers fail'}: check its user name and its password or key`,
         })),
         link: { href: `${address}?state=rejecting`, label: 'Show endpoints that reject it' },
       }),
@@ -221,6 +238,11 @@ function endpoints({ endpoints: part }: Overview): Check {
     ],
     fine: 'No endpoint is unreachable or rejects the sign-in.',
   };
+}
+
+/** Says when the first error in a row was. Null if that is not known. */
+function since({ health }: Endpoint, words: string): string | null {
+  return health?.error_since ? `${words} ${distance(health.error_since)}` : null;
 }
 
 function deliveries({ failedDeliveries: part }: Overview): Check {

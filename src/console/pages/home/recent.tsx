@@ -74,13 +74,18 @@ function Failures({ summary, recent }: FailuresProps) {
   );
 }
 
-type Counted = { transfers: number };
+type Counted = Omit<TransferSummary['failures'][number], 'code'>;
 
 const TRANSFERS: Column<Counted> = {
   heading: 'Transfers',
   kind: 'number',
   cell: ({ transfers }) => transfers.toLocaleString('en'),
 };
+
+const TIMES: Column<Counted>[] = [
+  { heading: 'First failure', cell: ({ first_failed_at }) => <Time at={first_failed_at} /> },
+  { heading: 'Latest failure', cell: ({ last_failed_at }) => <Time at={last_failed_at} /> },
+];
 
 function endpointColumns(
   recent: Overview['recent'],
@@ -102,8 +107,7 @@ function endpointColumns(
       ),
     },
     TRANSFERS,
-    { heading: 'First failure', cell: ({ first_failed_at }) => <Time at={first_failed_at} /> },
-    { heading: 'Latest failure', cell: ({ last_failed_at }) => <Time at={last_failed_at} /> },
+    ...TIMES,
   ];
 }
 
@@ -122,6 +126,7 @@ function reasonColumns(recent: Overview['recent']): Column<TransferSummary['fail
       ),
     },
     TRANSFERS,
+    ...TIMES,
     {
       heading: 'Advice',
       cell: ({ code }) => (
