@@ -38,10 +38,13 @@ export async function entriesOf(
   await connection.request(`CWD ${path}`);
   // Some servers announce MLSD and refuse it.
   const facts = connection.features.has('MLST')
-    ? await read('MLSD', MLSD_ENTRY).catch(nullIfRefused)
+    ? await read('MLSD', MLSD_ENTRY).then((text) => text ?? '', nullIfRefused)
     : null;
   if (facts !== null) return parseList(withoutBreaks(facts, MLSD_ENTRY));
-  return parseList(withoutBreaks(await read('LIST -a', LIST_ENTRY), LIST_ENTRY));
+  const all = await read('LIST -a', LIST_ENTRY).catch(nullIfRefused);
+  // Some servers take `-a` for a name: they refuse it, or list nothing.
+  const listed = all ?? (await read('LIST', LIST_ENTRY)) ?? '';
+  return parseList(withoutBreaks(listed, LIST_ENTRY));
 }
 
 /** How a line of MLSD begins: with facts, and one space before the name (RFC 3659, section 7.2). */
@@ -113,11 +116,18 @@ function linesWith(marker: string, entry: RegExp): Received {
   };
 }
 
-async function textOf(connection: Connection, command: string, listing: Received): Promise<string> {
+/** Returns what is kept of a listing. Null if the server sends none. */
+async function textOf(
+  connection: Connection,
+  command: string,
+  listing: Received,
+): Promise<string | null> {
   const { socket, expectData, ended, broken } = await connection.openDataConnection([command]);
   const received = expectData();
+  let bytes = 0;
   try {
     for await (const piece of socket as AsyncIterable<Buffer>) {
+      bytes += piece.length;
       if (listing.add(piece) > MAX_LISTING_BYTES)
         connection.lose(new Error('the listing is too long'));
     }
@@ -129,5 +139,5 @@ async function textOf(connection: Connection, command: string, listing: Received
     received();
   }
   await connection.inTime(ended);
-  return listing.text();
+  return bytes > 0 ? listing.text() : null;
 }

@@ -456,6 +456,14 @@ describe('a server that rejects data connections', () => {
     '450 TLS session of data connection has not resumed',
   ];
 
+  /** Lists an empty folder. */
+  async function listing(_option: string, { data, say }: ScriptedSession): Promise<string> {
+    say('150 Here it comes');
+    const socket = await data();
+    socket.end('drwxr-xr-x 2 a a 4096 Jan  1 00:00 .\r\n');
+    return '226 Done';
+  }
+
   /**
    * Answers `reply` to every command after the first listing of a connection, like an expired
    * session.
@@ -468,7 +476,7 @@ describe('a server that rejects data connections', () => {
       LIST: (path, session) => {
         if (refused(session)) return reply;
         listed.add(session);
-        return giving(0, '226 Done')(path, session);
+        return listing(path, session);
       },
       RETR: (path, session) =>
         refused(session) ? reply : giving(content.length, '226 Done')(path, session),
