@@ -67,6 +67,19 @@ interface Control extends Commands {
   loseIfUseless(error: Error): never;
 }
 
+/**
+ * Keeps a socket from beginning the TLS handshake when it has connected. Returns a function that
+ * begins it. pyftpdlib closes a data connection that sends a byte before the command.
+ */
+function withholdTls(socket: TLSSocket): () => void {
+  // Node.js begins the handshake in a listener that the new socket already has.
+  const listeners = socket.listeners('connect');
+  socket.removeAllListeners('connect');
+  return () => {
+    for (const begin of listeners) begin.call(socket);
+  };
+}
+
 /** How long a server may take to give the reason why it closed a data connection. */
 const REASON_MS = 5_000;
 /** Servers do not expire the TLS session of a connection younger than this. */
@@ -116,7 +129,9 @@ export function dataConnectionsOf(
       ...(session && { session }),
       ...(onread && { onread }),
     };
-    const connecting = connected(connect(options), connectMs);
+    const opening = connect(options);
+    const beginTls = withholdTls(opening);
+    const connecting = connected(opening, connectMs);
     const objected = objection?.() ?? Promise.resolve(null);
     // The data connection may fail first.
     objected.catch(() => undefined);
@@ -127,14 +142,14 @@ export function dataConnectionsOf(
     socket.on('session', (next) => {
       ftp.tlsSessionStore = next;
     });
-    return { socket, objected };
+    return { socket, beginTls, objected };
   }
 
   async function open(
     commands: string[],
     options: DataConnectionOptions = {},
   ): Promise<DataConnection> {
-    const { socket, objected } = await dial(options).catch((error) => lose(error));
+    const { socket, beginTls, objected } = await dial(options).catch((error) => lose(error));
     const { promise: broken, reject: breakOff } = Promise.withResolvers<never>();
     const { promise: started, resolve: start } = Promise.withResolvers<void>();
     const { promise: secured, resolve: secure } = Promise.withResolvers<void>();
@@ -171,6 +186,7 @@ export function dataConnectionsOf(
         else if (answer.code < 200) start();
         else task.resolve(answer);
       });
+      beginTls();
       const ended: Promise<FTPResponse> = reply.catch(loseIfUseless);
       ended.catch(() => socket.destroy());
       await inTime(Promise.race([started, ended, broken]));

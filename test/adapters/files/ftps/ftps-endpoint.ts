@@ -8,6 +8,8 @@ import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import type { FtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import type { EndpointFixture } from '../contract.ts';
 
+type Signed = Pick<FtpsServer, 'host' | 'port' | 'username' | 'password' | 'caPem'>;
+
 export interface Given extends Partial<FtpsEndpointOptions> {
   tls?: 'explicit' | 'implicit';
   host?: string;
@@ -17,7 +19,7 @@ export interface Given extends Partial<FtpsEndpointOptions> {
 }
 
 export function endpointOn(
-  server: FtpsServer,
+  server: Signed,
   { tls, host, port, password, caPem, ...given }: Given = {},
 ): FileEndpoint {
   return createFtpsEndpoint({
@@ -36,7 +38,10 @@ export function endpointOn(
   });
 }
 
-export function fixtureOn(server: FtpsServer, tls: 'explicit' | 'implicit'): EndpointFixture {
+export function fixtureOn(
+  server: Signed & Pick<FtpsServer, 'root' | 'remotePath' | 'stop'>,
+  tls: 'explicit' | 'implicit',
+): EndpointFixture {
   const file = (name: string) => join(server.root, name);
   return {
     endpoint: endpointOn(server, { tls }),
