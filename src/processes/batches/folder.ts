@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FileError } from '../../adapters/files/port.ts';
+import { type FileEntry, FileError } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Vault } from '../../adapters/vault.ts';
 import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
@@ -19,6 +19,8 @@ export interface RemoteFolder extends WalkedFolder {
   uri: string;
   /** False to list a folder once, because a user waits for the answer. */
   retries: boolean;
+  /** True to ask for the time of each file that the listing lacks. That takes long. */
+  times?: boolean;
   /** Gets each failure after which a folder is listed again. */
   onFailure?: (failure: ListingError) => Promise<void>;
 }
@@ -43,24 +45,45 @@ export async function* findFiles(
     const whole = (root + path).replace(/\/$/, '');
     return whole === '' && hasFolders(endpoint.settings) ? '/' : whole;
   };
-  const list: List = (path) => lister.list(remote(path), stop);
+  const again = <Result>(ask: (path: string) => Promise<Result>) =>
+    folder.retries ? retrying(ask, folder.onFailure, stop) : ask;
+  const list: List = again((path) => lister.list(remote(path), stop));
+  const timeOf = again((path) => lister.modifiedAt(remote(path), stop));
+  const timed = async (entry: FileEntry, path: string) => {
+    const isKnown = entry.type !== 'file' || entry.modified_at !== null;
+    return isKnown ? entry : { ...entry, modified_at: await timeOf(path) };
+  };
   try {
-    yield* walk(
-      folder.retries ? retrying(list, folder.onFailure, stop) : list,
-      folder,
-      through,
-      stop,
-    );
+    for await (const found of walk(list, folder, through, stop)) {
+      const { path, entry, marker, error } = found;
+      if (folder.times !== true || !entry || error) yield found;
+      else
+        yield {
+          path,
+          entry: await timed(entry, path),
+          ...(marker && { marker: await timed(marker, path + folder.marker) }),
+          ...(entry.modified_at === null && { untimed: true }),
+        };
+    }
+  } catch (error) {
+    if (stop.aborted) return;
+    if (!(error instanceof FileError)) throw error;
+    yield { path: '', error: { code: error.code, message: error.message } };
   } finally {
     await lister.close();
   }
 }
 
-function retrying(list: List, onFailure: RemoteFolder['onFailure'], signal: AbortSignal): List {
+/** Repeats a request about a path while the server does not answer. */
+function retrying<Result>(
+  ask: (path: string) => Promise<Result>,
+  onFailure: RemoteFolder['onFailure'],
+  signal: AbortSignal,
+): (path: string) => Promise<Result> {
   return async (path) => {
     for (const delay of RETRY_DELAYS) {
       try {
-        return await list(path);
+        return await ask(path);
       } catch (error) {
         if (!(error instanceof FileError && TRANSFER_ERRORS[error.code].retryable)) throw error;
         const { shownCode: code, message } = error;
@@ -68,6 +91,6 @@ function retrying(list: List, onFailure: RemoteFolder['onFailure'], signal: Abor
         await sleep(delay, undefined, { signal });
       }
     }
-    return list(path);
+    return ask(path);
   };
 }

@@ -11,6 +11,8 @@ export interface Found {
   entry?: FileEntry;
   /** The file beside it that says that it is ready, if the folder asks for one. */
   marker?: FileEntry | undefined;
+  /** True if the listing lacks its time. Its entry may have it all the same. */
+  untimed?: true;
   /** Why it cannot become a transfer. */
   error?: RejectedItem['error'];
 }

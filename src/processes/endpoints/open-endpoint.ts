@@ -99,6 +99,11 @@ interface ListerDeps {
 export interface Lister {
   /** `path` is a remote path. Throws FileError. */
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
+  /**
+   * Returns when a file was last changed, as `FileEntry` has it. Null if the server does not say, or
+   * if there is no such file. Throws FileError if the server does not answer.
+   */
+  modifiedAt(path: string, signal: AbortSignal): Promise<string | null>;
   close(): Promise<void>;
 }
 
@@ -119,6 +124,16 @@ export async function openLister({ vault, sql }: ListerDeps, endpoint: Endpoint)
       } catch (error) {
         if (error instanceof FileError && error.code === 'auth_failed')
           await noteRejection(sql, endpoint);
+        throw error;
+      }
+    },
+    async modifiedAt(path, signal) {
+      try {
+        const file = await remote.openSource(path, signal);
+        await file.close();
+        return file.modifiedAt && new Date(Number(file.modifiedAt) * 1_000).toISOString();
+      } catch (error) {
+        if (error instanceof FileError && !TRANSFER_ERRORS[error.code].retryable) return null;
         throw error;
       }
     },

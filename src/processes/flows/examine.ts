@@ -6,6 +6,7 @@ import { parseDuration } from '../../domain/durations.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/endpoints/route.ts';
 import { type Flow, fileKey, type ListingError } from '../../domain/flows/flow.ts';
 import { destinationOf } from '../../domain/flows/template.ts';
+import { timeOf } from '../../domain/ids.ts';
 import { encodePath, matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import { type KnownFile, knownFiles } from '../../projections/flows/queries.ts';
 import { findFiles } from '../batches/folder.ts';
@@ -71,19 +72,30 @@ export async function* examine(
     yield { path: '', failure: { code: 'endpoint_not_configured', message, folder: '' } };
     return;
   }
-  const folder = { ...source, retries, marker: 'marker' in ready ? ready.marker : null };
+  const folder = {
+    ...source,
+    retries,
+    times: true,
+    marker: 'marker' in ready ? ready.marker : null,
+  };
   const servers = { vault: commands.vault, sql: deps.sql };
   const files = findFiles(servers, endpoints, account_id, folder, through, stop);
   for await (const found of inChunks(files)) yield* await decideOn(found);
 
   async function decideOn(found: Found[]): Promise<Examined[]> {
     const versions = found.map((one) => versionIn(flow, one));
-    const known = await knownFiles(
-      deps.sql,
-      flow.flow_id,
-      versions.map(({ key }) => key),
+    const olderKeys = found.map((one) =>
+      one.untimed ? versionIn(flow, withoutTime(one)).key : null,
     );
-    const unknown = versions.map(({ key }) => key).filter((key) => !known.has(key));
+    const rows = await knownFiles(deps.sql, flow.flow_id, [
+      ...versions.map(({ key }) => key),
+      ...olderKeys.filter((key) => key !== null),
+    ]);
+    const known = found.map(({ entry }, i) => {
+      const older = rows.get(olderKeys[i] ?? '');
+      return rows.get(versions[i]?.key ?? '') ?? (isOf(older, entry) ? older : undefined);
+    });
+    const unknown = versions.map(({ key }) => key).filter((_, i) => known[i] === undefined);
     const ages =
       'unchanged_for' in ready && parseDuration(ready.unchanged_for) > 0
         ? await sightFiles(deps.sql, flow.flow_id, unknown, remember)
@@ -92,7 +104,7 @@ export async function* examine(
       const { path, entry = null, error } = one;
       const { key, version } = versions[i] as (typeof versions)[number];
       if (entry === null && error) return { path, failure: { ...error, folder: path } };
-      const before = known.get(key);
+      const before = known[i];
       const decision = before
         ? ofKnown(before, Date.now())
         : ofNew(one, flow, ages && (ages.get(key) ?? 0));
@@ -174,6 +186,19 @@ export function versionIn(
     source_uri = flow.source.uri;
   }
   return { source_uri, version, key: fileKey(source_uri, version) };
+}
+
+function withoutTime({ path, entry }: Found): Found {
+  return { path, ...(entry && { entry: { ...entry, modified_at: null } }) };
+}
+
+/**
+ * Returns whether a row without a time is of this version of a file. Earlier releases did not ask for
+ * a time that a listing lacks.
+ */
+function isOf(row: KnownFile | undefined, entry: FileEntry | undefined): boolean {
+  if (!row?.run_id || !entry?.modified_at) return row !== undefined;
+  return Date.parse(entry.modified_at) <= timeOf(row.run_id);
 }
 
 async function* inChunks(found: AsyncIterable<Found>): AsyncGenerator<Found[], void, void> {
