@@ -198,7 +198,8 @@ export interface EventStore {
   /**
    * Yields everything under the prefix, past and future, until the signal aborts; then it returns
    * without an error. Reconnects and continues where it was. A batch may be empty if only the
-   * position moved. Reads at the consumer's pace, never far ahead of it.
+   * position moved. Reads at the consumer's pace, never far ahead of it. An EventStoreDB throws
+   * PositionUnknown if an older copy of the log was restored meanwhile.
    */
   subscribe(options: SubscribeOptions): AsyncIterable<EventBatch>;
   /**

@@ -10,6 +10,7 @@ import {
   EventStoreSettingsError,
   EventStoreUnavailable,
   EventStoreUnusable,
+  PositionUnknown,
 } from '../../../src/adapters/event-store/port.ts';
 import {
   type FakeEventStoreDb,
@@ -560,6 +561,76 @@ describe('an EventStoreDB whose leader changes', () => {
     },
   );
 
+  it.each([
+    ['the last event that it yielded', false],
+    ['the position that it began at', true],
+  ])('ends a subscription if an older log lacks %s', async (_, fromEnd) => {
+    const server = await startFakeEventStoreDb();
+    const store = openStore(server, server.url, undefined, 200);
+    await store.append('stream-1', 'no_stream', events(1));
+    const older = [...server.log.records];
+    const { position } = await store.append('stream-1', 0, events(2));
+    const caughtUp = Promise.withResolvers<void>();
+    const following = gather(store, {
+      from: fromEnd ? position : null,
+      until({ last }) {
+        if (last.caughtUp) caughtUp.resolve();
+        return false;
+      },
+    });
+    following.catch(() => undefined);
+    await caughtUp.promise;
+    server.log.replace(older);
+    await server.disconnect();
+    await expect(following).rejects.toThrow(PositionUnknown);
+  });
+
+  it('continues a subscription after a former leader that lacks its last event', async () => {
+    const server = await startFakeEventStoreDb();
+    const store = openStore(server, server.url);
+    await store.append('stream-1', 'no_stream', events(1));
+    server.becomeStale();
+    await store.append('stream-1', 0, events(2));
+    const seen: number[] = [];
+    const yielded = Promise.withResolvers<void>();
+    const following = gather(store, {
+      from: null,
+      until({ last }) {
+        seen.push(...last.events.map(({ revision }) => revision));
+        if (seen.includes(2)) yielded.resolve();
+        return seen.includes(3);
+      },
+    });
+    await yielded.promise;
+    await server.disconnect();
+    setTimeout(server.lead, 300);
+    await store.append('stream-1', 2, events(1));
+    await following;
+    expect(seen).toEqual([0, 1, 2, 3]);
+  });
+
+  it('continues a subscription whose last event left the log with its stream', async () => {
+    const server = await startFakeEventStoreDb();
+    const store = openStore(server, server.url, undefined, 200);
+    await store.append('stream-1', 'no_stream', events(1));
+    const seen: string[] = [];
+    const yielded = Promise.withResolvers<void>();
+    const following = gather(store, {
+      from: null,
+      until({ last }) {
+        seen.push(...last.events.map(({ stream }) => stream));
+        yielded.resolve();
+        return seen.length === 2;
+      },
+    });
+    await yielded.promise;
+    await store.remove(['stream-1'], { stream: 'log-retention', revision: 0 });
+    await server.disconnect();
+    await store.append('stream-2', 'no_stream', events(1));
+    await following;
+    expect(seen).toEqual(['stream-1', 'stream-2']);
+  });
+
   it('trusts a read that its own appends have overtaken', async () => {
     const server = await startFakeEventStoreDb();
     const store = openStore(server, server.url, { attempt: 2_000, total: 5_000 });
@@ -724,8 +795,14 @@ function openStore(
   server: FakeEventStoreDb,
   url: string,
   timeouts?: { attempt: number; total: number },
+  staleMs?: number,
 ): EventStore {
-  const store = createEventStoreDb({ url, prefix: 'waybill_', ...(timeouts && { timeouts }) });
+  const store = createEventStoreDb({
+    url,
+    prefix: 'waybill_',
+    ...(timeouts && { timeouts }),
+    ...(staleMs !== undefined && { staleMs }),
+  });
   onTestFinished(async () => {
     await store.close();
     server.close();

@@ -22,12 +22,12 @@ const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
 const TRANSIENT_MESSAGES =
   /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close|Channel has been shut down/i;
 
-/** A node that answers as the leader lacks an event of a stream that this process knows. */
+/** A node that answers as the leader lacks what this process knows. */
 export class StaleNode extends Error {
   override readonly name = 'StaleNode';
 
-  constructor(stream: string, end: number) {
-    super(`the node that answered has ${stream} up to revision ${end} only, and no longer leads`);
+  constructor(lacks: string) {
+    super(`the node that answered lacks ${lacks}, and no longer leads`);
   }
 }
 

@@ -54,7 +54,11 @@ export function createEventStoreDb({
   ...location
 }: EventStoreDbOptions): EventStore {
   const connection = shareConnection(location);
-  const subscribe = createSubscriptions(connection, prefix, timeouts.attempt, keepsUnreadable);
+  const subscribe = createSubscriptions(connection, prefix, {
+    attemptMs: timeouts.attempt,
+    staleMs,
+    keepsUnreadable,
+  });
   const seen = createSeenRevisions();
   const calls = createCalls(timeouts);
   const { persist } = calls;
@@ -121,7 +125,8 @@ export function createEventStoreDb({
         });
         // A short page ends where the node knows no further event.
         const end = Number(page.at(-1)?.event?.revision ?? fromRevision - 1);
-        if (page.length < maxCount && end < newest) throw new StaleNode(stream, end);
+        if (page.length < maxCount && end < newest)
+          throw new StaleNode(`revision ${end + 1} of ${stream}`);
         return page;
       }),
     );

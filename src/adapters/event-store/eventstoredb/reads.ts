@@ -3,11 +3,16 @@ import {
   BACKWARDS,
   END,
   type EventStoreDBClient,
+  type ResolvedEvent,
+  StreamDeletedError,
   type StreamingRead,
+  StreamNotFoundError,
 } from '@eventstore/db-client';
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
 import { EventStoreUnavailable } from '../port.ts';
 import type { CallLimits } from './calls.ts';
+import { toStoredEvent } from './records.ts';
 
 /** Returns the position of the newest event of the server. Throws NotLeaderError on a follower. */
 export async function readHead(
@@ -22,6 +27,28 @@ export async function readHead(
   } as const;
   const [last] = await collect<AllStreamResolvedEvent>(client.readAll(options), limits);
   return last?.event?.position.commit ?? null;
+}
+
+/**
+ * Returns true if the log has an event, or has removed its whole stream. Throws NotLeaderError on a
+ * follower.
+ */
+export async function hasEvent(
+  client: EventStoreDBClient,
+  prefix: string,
+  { stream, revision, id }: StoredEvent,
+  limits: CallLimits,
+): Promise<boolean> {
+  const options = { fromRevision: BigInt(revision), maxCount: 1, requiresLeader: true };
+  try {
+    const reading = client.readStream(prefix + stream, options);
+    const [found] = await collect<ResolvedEvent>(reading, limits);
+    return found?.event !== undefined && toStoredEvent(found.event, prefix)?.id === id;
+  } catch (error) {
+    if (error instanceof StreamDeletedError) return true;
+    if (error instanceof StreamNotFoundError) return false;
+    throw error;
+  }
 }
 
 /** Returns everything that a read gives. Throws EventStoreUnavailable when its time is over. */

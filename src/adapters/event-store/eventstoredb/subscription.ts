@@ -1,11 +1,12 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { pause } from '../../../concurrency/pause.ts';
-import type { EventBatch, SubscribeOptions } from '../port.ts';
+import type { StoredEvent } from '../../../domain/events/event.ts';
+import { type EventBatch, PositionUnknown, type SubscribeOptions } from '../port.ts';
 import type { CallLimits } from './calls.ts';
 import type { Connection } from './connection.ts';
-import { giveUp, isTransient } from './errors.ts';
+import { giveUp, isTransient, StaleNode } from './errors.ts';
 import { type Feed, openFeed } from './feed.ts';
-import { readHead } from './reads.ts';
+import { hasEvent, readHead } from './reads.ts';
 import { createSharedFeed } from './shared-feed.ts';
 
 /*
@@ -23,9 +24,26 @@ import { createSharedFeed } from './shared-feed.ts';
  * - A node loses the others, and with them its lead. It keeps its subscriptions and sends nothing.
  *   So a feed that is silent for the time of a try asks whether its node still leads. If it does
  *   not, the feed ends.
+ * - An older copy of the log was restored. The server accepts a position after its end, and would
+ *   skip what is appended up to there. So before a subscription continues, the node must have the
+ *   last event that it yielded. A former leader can lack it too: only a log that lacks it for
+ *   longer than a node can be wrong is another one. Then the subscription throws PositionUnknown.
  */
 
 const RECONNECT_AFTER_MS = { first: 100, most: 5_000 };
+
+interface FollowSettings {
+  attemptMs: number;
+  /** How long a node can answer as the leader after it has lost its lead. */
+  staleMs: number;
+  keepsUnreadable: boolean;
+}
+
+/** Where a subscription is: a position, and the last event that it yielded. */
+interface Place {
+  from: bigint | null;
+  last: StoredEvent | null;
+}
 
 /**
  * Creates the function that subscribes. It yields batches until the signal aborts, with a new feed
@@ -34,8 +52,7 @@ const RECONNECT_AFTER_MS = { first: 100, most: 5_000 };
 export function createSubscriptions(
   connection: Pick<Connection, 'read' | 'subscriptionFailed'>,
   prefix: string,
-  attemptMs: number,
-  keepsUnreadable: boolean,
+  { attemptMs, staleMs, keepsUnreadable }: FollowSettings,
 ) {
   const shared = createSharedFeed(open);
 
@@ -87,6 +104,19 @@ export function createSubscriptions(
       .catch(() => false);
   }
 
+  /** Throws StaleNode if the node that answers lacks what a subscription has yielded. */
+  function requirePlace({ from, last }: Place, signal: AbortSignal): Promise<void> {
+    const limits = { signal, attemptMs: () => attemptMs };
+    return connection.read(limits, async (client) => {
+      if (last !== null) {
+        if (await hasEvent(client, prefix, last, limits)) return;
+        throw new StaleNode(`revision ${last.revision} of ${last.stream}`);
+      }
+      const head = (await readHead(client, limits)) ?? 0n;
+      if (from !== null && head < from) throw new StaleNode(`position ${from}`);
+    });
+  }
+
   /** Yields the batches of a feed of its own, then those of the shared one, until the feed ends. */
   async function* batchesFrom(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
     const { streams = [''] } = options;
@@ -112,26 +142,42 @@ export function createSubscriptions(
   ): AsyncGenerator<EventBatch, void, void> {
     const { signal } = options;
     let { from } = options;
+    let last: StoredEvent | null = null;
     let failures = 0;
+    let isAgain = false;
+    let lacksSince: number | null = null;
     const leave = shared.enter();
     try {
       while (!signal.aborted) {
         try {
+          if (isAgain) await requirePlace({ from, last }, signal);
+          lacksSince = null;
           for await (const batch of batchesFrom({ ...options, from })) {
             failures = 0;
             from = batch.position;
+            last = batch.events.findLast(({ isForeign }) => !isForeign) ?? last;
             yield batch;
           }
         } catch (error) {
           if (signal.aborted) return;
           if (!isTransient(error)) giveUp(error, 'follow $all');
+          lacksSince = error instanceof StaleNode ? (lacksSince ?? performance.now()) : null;
+          if (lacksSince !== null && performance.now() - lacksSince > staleMs) throw lost(from);
         }
         const pauseMs = Math.min(RECONNECT_AFTER_MS.first * 2 ** failures, RECONNECT_AFTER_MS.most);
         failures += 1;
+        isAgain = true;
         await pause(pauseMs * (0.5 + Math.random() / 2), signal);
       }
     } finally {
       leave();
     }
   };
+}
+
+function lost(position: bigint | null): PositionUnknown {
+  return new PositionUnknown(
+    `EventStoreDB: the log has no longer what it had up to position ${position}: an older copy ` +
+      'of it was restored, or another one took its place',
+  );
 }
