@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createEventStoreDb } from '../../src/adapters/event-store/eventstoredb/log.ts';
 import type {
   EventBatch,
   EventStore,
@@ -34,6 +35,7 @@ import type {
 import { prepareReadModels } from '../../src/projections/read-models.ts';
 import { catchUpIfIdle, runConsumer } from '../../src/projections/run-consumer.ts';
 import { createLog } from '../support/domain/histories.ts';
+import { startFakeEventStoreDb } from '../support/event-store/fake/server.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import { loseEventsAfter } from '../support/postgres/lose-events.ts';
 import {
@@ -503,6 +505,25 @@ describeWithPostgres('a consumer of the log', () => {
         /an older copy of the log was restored.*waybill projections rebuild foreign/,
       );
     }
+  });
+
+  it('ends when an older copy takes the place of the log in an EventStoreDB', async () => {
+    const server = await startFakeEventStoreDb();
+    undo.push(async () => server.close());
+    const restored = createEventStoreDb({ url: server.url, prefix: 'test_', staleMs: 200 });
+    undo.push(() => restored.close());
+    await append('restored-a', 3);
+    const copied = (await store.read('restored-a')).map(({ position: _, ...event }) => event);
+    await restored.append('restored-a', 'no_stream', copied.slice(0, 1));
+    const older = [...server.log.records];
+    await restored.append('restored-a', 0, copied.slice(1));
+
+    const running = start({ ...openProcess(), store: restored }, consumer('restored'));
+    await expect.poll(() => seen('restored')).toBe(3n);
+    server.log.replace(older);
+    await server.disconnect();
+    await expect(running.done).rejects.toThrow(WrongLog);
+    await expect(running.done).rejects.toThrow('an older copy of the log was restored');
   });
 
   it('rejects no log of an EventStoreDB whose former leader answers for a moment', async () => {

@@ -109,7 +109,7 @@ export class EventStoreSettingsError extends EventStoreUnusable {
 
 /** The log has no event at the position from which a caller reads. Not every engine notices. */
 export class PositionUnknown extends Error {
-  override readonly name = 'PositionUnknown';
+  override readonly name: string = 'PositionUnknown';
 }
 
 /** Positions that contradict the head of a log whose positions have no gaps. */

@@ -31,6 +31,11 @@ export class StaleNode extends Error {
   }
 }
 
+/** The log lacks what a subscription of this process has yielded: another one took its place. */
+export class LogReplaced extends PositionUnknown {
+  override readonly name = 'LogReplaced';
+}
+
 /**
  * The server may have an append, and did not answer. The call that carried it must end, because it
  * could send the append later.

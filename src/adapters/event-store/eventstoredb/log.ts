@@ -16,7 +16,7 @@ import {
 import { createCalls, type Timeouts } from './calls.ts';
 import type { EventStoreDbSignIn } from './client-url.ts';
 import { shareConnection } from './connection.ts';
-import { StaleNode } from './errors.ts';
+import { LogReplaced, StaleNode } from './errors.ts';
 import { collect, readHead } from './reads.ts';
 import { toRecord, toStoredEvent } from './records.ts';
 import { createSeenRevisions } from './seen-revisions.ts';
@@ -134,10 +134,16 @@ export function createEventStoreDb({
 
   /** Notes the events that a subscription yields. */
   async function* noting(batches: AsyncGenerator<EventBatch>): AsyncGenerator<EventBatch> {
-    for await (const batch of batches) {
-      for (const { stream, revision, isForeign } of batch.events)
-        if (!isForeign) seen.note(stream, revision);
-      yield batch;
+    try {
+      for await (const batch of batches) {
+        for (const { stream, revision, isForeign } of batch.events)
+          if (!isForeign) seen.note(stream, revision);
+        yield batch;
+      }
+    } catch (error) {
+      // Otherwise each read of the log that took its place would count as stale for a minute.
+      if (error instanceof LogReplaced) seen.forget();
+      throw error;
     }
   }
 

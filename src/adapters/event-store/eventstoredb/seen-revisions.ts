@@ -13,6 +13,8 @@ export interface SeenRevisions {
   note(stream: string, revision: number): void;
   /** Returns the newest revision of a stream that was noted within a minute; -1 if none was. */
   newest(stream: string): number;
+  /** Forgets all streams, because another log took the place of the one that they belong to. */
+  forget(): void;
 }
 
 /** Remembers the streams that changed last, at most 20,000. */
@@ -31,5 +33,6 @@ export function createSeenRevisions(): SeenRevisions {
       const known = streams.get(stream);
       return known && performance.now() < known.at + KNOWN_FOR_MS ? known.revision : -1;
     },
+    forget: () => streams.clear(),
   };
 }

@@ -1,10 +1,10 @@
 import type { EventStoreDBClient } from '@eventstore/db-client';
 import { pause } from '../../../concurrency/pause.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
-import { type EventBatch, PositionUnknown, type SubscribeOptions } from '../port.ts';
+import type { EventBatch, SubscribeOptions } from '../port.ts';
 import type { CallLimits } from './calls.ts';
 import type { Connection } from './connection.ts';
-import { giveUp, isTransient, StaleNode } from './errors.ts';
+import { giveUp, isTransient, LogReplaced, StaleNode } from './errors.ts';
 import { type Feed, openFeed } from './feed.ts';
 import { hasEvent, readHead } from './reads.ts';
 import { createSharedFeed } from './shared-feed.ts';
@@ -27,7 +27,7 @@ import { createSharedFeed } from './shared-feed.ts';
  * - An older copy of the log was restored. The server accepts a position after its end, and would
  *   skip what is appended up to there. So before a subscription continues, the node must have the
  *   last event that it yielded. A former leader can lack it too: only a log that lacks it for
- *   longer than a node can be wrong is another one. Then the subscription throws PositionUnknown.
+ *   longer than a node can be wrong is another one. Then the subscription throws LogReplaced.
  */
 
 const RECONNECT_AFTER_MS = { first: 100, most: 5_000 };
@@ -175,8 +175,8 @@ export function createSubscriptions(
   };
 }
 
-function lost(position: bigint | null): PositionUnknown {
-  return new PositionUnknown(
+function lost(position: bigint | null): LogReplaced {
+  return new LogReplaced(
     `EventStoreDB: the log has no longer what it had up to position ${position}: an older copy ` +
       'of it was restored, or another one took its place',
   );
