@@ -27,7 +27,7 @@ describeWithPostgres('an upload whose id its mover does not learn', () => {
     const id = await submit(installation, uriOf('sftp', 'file'), uriOf('s3-ceph', 'folder/'));
     const release = await held;
     await victim.kill();
-    release();
+    void release();
     await expireLeases(installation);
     const successor = await takeover.startMover();
     await untilStatus(installation, id, ['completed', 'failed'], 60);

@@ -78,7 +78,7 @@ describe.skipIf(whyNot !== null)(
       // There is no second try, on another connection.
       await proxy.refuse(true);
       await sleep(2 * STALL_MS);
-      release();
+      void release();
       expect(await disposing).toEqual({ outcome: 'deleted' });
     });
 

@@ -94,7 +94,7 @@ describe.skipIf(whyNot !== null)(
       const writing = write({ overwrite: false });
       const release = await held;
       writeFileSync(marker(), '');
-      release();
+      void release();
       expect(await writing).toMatchObject({ type: 'transfer.marker_written' });
       expect(await names()).toEqual(['a.csv', 'a.csv.done']);
     });

@@ -86,7 +86,7 @@ test('holdWhen holds back one connection until it is released', async () => {
   another.destroy();
   expect(proxy.forwarded.up).toBe(2);
   const answer = receive(2);
-  letGo();
+  void letGo();
   expect(await answer).toBe(2);
 });
 
@@ -99,7 +99,7 @@ test('bytes that were held back arrive after their sender has gone', async () =>
   client.write('z');
   client.destroy();
   expect(proxy.forwarded.up).toBe(1);
-  letGo();
+  void letGo();
   await vi.waitUntil(() => proxy.connections === 0);
   expect(proxy.forwarded.up).toBe(3);
 });

@@ -332,7 +332,7 @@ describeWithPostgres('a log on a connection that goes silent', () => {
     async (direction) => {
       const held = proxy.holdWhen(() => true, direction);
       expect(await store.append('a', 0, [event()])).toMatchObject({ revision: 1 });
-      (await held)();
+      void (await held)();
       // Waits for the bytes that were held back.
       await sql.end();
       expect(await database.sql`select from log.events`).toHaveLength(2);

@@ -500,7 +500,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
     const committing = file.commit(whole(content));
     const release = await held;
     await put('raced', Buffer.from('of another writer'));
-    release();
+    void release();
     expect(await committing).toMatchObject({ size: content.length, atomicReplace: true });
     await file.close();
     expect(String(await get('raced'))).toBe('of another writer');
@@ -515,7 +515,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
     const committing = file.commit(whole(content));
     const release = await held;
     await container.deleteBlob('taken');
-    release();
+    void release();
     expect(await committing).toMatchObject({ size: content.length, version: expect.any(String) });
     await file.close();
   });

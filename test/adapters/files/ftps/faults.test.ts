@@ -610,7 +610,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
           message: expect.stringMatching(/nothing for 2 s, and nothing on a new connection/),
         });
         proxy.stall(false);
-        release();
+        void release();
         await file.close();
       },
     );

@@ -94,7 +94,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     const committing = file.commit(whole(content));
     const release = await held;
     await act();
-    release();
+    void release();
     const proof = await committing;
     await file.close();
     await through.close();

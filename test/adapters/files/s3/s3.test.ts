@@ -744,7 +744,7 @@ describe('an upload that its transfer has forgotten', () => {
     const release = await held;
     stopping.abort();
     await expect(opening).rejects.toThrow();
-    release();
+    void release();
     await vi.waitFor(() => expect(server.uploads('bucket')).toEqual([]));
   });
 

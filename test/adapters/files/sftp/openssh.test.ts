@@ -750,7 +750,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const release = await held;
       control.abort();
       expect(await opening).toMatchObject({ name: 'FileError' });
-      release();
+      void release();
       await expect.poll(() => openFiles(folder)).toBe(0);
       await kept.read(0, new Uint8Array(7));
       await kept.close();
@@ -777,7 +777,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       const release = await held;
       control.abort();
       expect(await opening).toMatchObject({ name: 'FileError' });
-      release();
+      void release();
       await file.close();
       await expect.poll(() => openFiles(folder)).toBe(0);
       await kept.close();

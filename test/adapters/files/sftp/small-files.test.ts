@@ -48,7 +48,7 @@ describe.skipIf(whyNot !== null)(
       // From here on, no answer arrives.
       const release = await held;
       await vi.waitUntil(async () => (await part())?.mtimeMs === MTIME * 1_000);
-      release();
+      void release();
       const file = await opening;
       expect(file.resumedFrom).toBe(content.length);
       expect(await file.commit(whole(content))).toMatchObject({ size: content.length });
@@ -122,7 +122,7 @@ describe.skipIf(whyNot !== null)(
       const release = await held;
       control.abort();
       await expect(opening).rejects.toMatchObject({ name: 'FileError' });
-      release();
+      void release();
       await endpoint.removeLeftovers(at('file'), {
         transferId: given.transferId,
         resume: null,

@@ -96,7 +96,7 @@ for (const [name, whyNot, start] of [
       await upload(endpoint, 'from', newer);
       await moved;
       expect(String(await download(endpoint, 'to'))).toBe('newer');
-      release();
+      void release();
       await sleep(500);
       expect(String(await download(endpoint, 'to'))).toBe('newer');
     });
@@ -130,7 +130,7 @@ for (const [name, whyNot, start] of [
       // Ceph compares whole seconds.
       await sleep(1_100);
       await upload(endpoint, 'from', Buffer.from('newer'));
-      release();
+      void release();
       await sleep(500);
       expect(String(await download(endpoint, 'from'))).toBe('newer');
     });
@@ -146,7 +146,7 @@ for (const [name, whyNot, start] of [
       const disposing = slow.dispose('from', options);
       const release = await late;
       await upload(endpoint, 'from', Buffer.from('newer'));
-      release();
+      void release();
       await expect(disposing).rejects.toMatchObject({ code: 'source_changed' });
       expect(String(await download(endpoint, 'from'))).toBe('newer');
       expect(await endpoint.list('done', never)).toEqual([]);
@@ -165,7 +165,7 @@ for (const [name, whyNot, start] of [
       expect(await endpoint.dispose('from', options)).toEqual({ outcome: 'moved', name: 'from' });
       await sleep(1_100);
       await upload(endpoint, 'from', Buffer.from('newer'));
-      release();
+      void release();
       expect(await disposing).toMatchObject({ outcome: 'changed' });
       expect(await moved()).toBe('older');
     });
@@ -228,7 +228,7 @@ test('a late completion does not replace a newer file, though its upload was har
   await upload(endpoint, 'from', newer);
   await moved;
   expect(newer.equals(await download(endpoint, 'to'))).toBe(true);
-  release();
+  void release();
   await sleep(500);
   expect(newer.equals(await download(endpoint, 'to'))).toBe(true);
 });
