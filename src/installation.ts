@@ -1,7 +1,6 @@
-import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { followedLog, requireEngine } from './adapters/event-store/engine-of-log.ts';
-import { noLog, openLog } from './adapters/event-store/log-id.ts';
+import { openLog } from './adapters/event-store/log-id.ts';
 import { openStore, requireSettings } from './adapters/event-store/open-store.ts';
 import { ownLog, requireOwnLog } from './adapters/event-store/own-logs.ts';
 import type { EventStore } from './adapters/event-store/port.ts';
@@ -9,13 +8,9 @@ import { loadMasterKeys, type MasterKeys } from './adapters/master-key.ts';
 import type { Sql, Transaction } from './adapters/postgres/connect.ts';
 import { startEmbeddedPostgres } from './adapters/postgres/embedded/embedded.ts';
 import { exclusively } from './adapters/postgres/exclusively.ts';
+import { requireCluster, requireTables } from './adapters/postgres/existing-installation.ts';
 import { createLocks, hasLockHolders, type Locks } from './adapters/postgres/locks.ts';
-import {
-  isMigrated,
-  MigrationError,
-  migrate,
-  requireRestored,
-} from './adapters/postgres/migrate.ts';
+import { MigrationError, migrate, requireRestored } from './adapters/postgres/migrate.ts';
 import { requireOwnSessions } from './adapters/postgres/own-sessions.ts';
 import { closePools, createPools, type Pools } from './adapters/postgres/pools.ts';
 import {
@@ -76,9 +71,15 @@ export interface OpenOptions {
   /**
    * True for a reader that finds out what was changed. It also opens a log without its first event
    * or without the triggers that protect it, and must write nothing into one. It begins no log: a
-   * new one would be consistent, and an interrupted restore could not be repeated.
+   * new one would be consistent, and an interrupted restore could not be repeated. It reads an
+   * EventStoreDB from any Postgres, also from an empty one.
    */
   opensChangedLog?: boolean;
+  /**
+   * False for a command that works on an installation which is there. It creates none: the user may
+   * have meant one in another folder, or another database.
+   */
+  begins?: boolean;
   /** True for the command that takes over the log of another database. */
   adoptsLog?: boolean;
   /** True if the master key was lost: what it sealed is forgotten. */
@@ -91,8 +92,8 @@ export interface OpenOptions {
  * Starts or joins the embedded Postgres, or connects to the configured one. Migrates it, and opens
  * the vault and the log. Throws EmbeddedPostgresError, DatabaseUrlError, MigrationError,
  * MasterKeyError, EventStoreUnavailable, EventStoreUnusable, EventStoreSettingsError for a log of
- * another database too, LogChanged, `not_found` for a reader that finds no log, or the driver's
- * error if Postgres is unreachable.
+ * another database too, LogChanged, `not_found` if it would have to begin an installation or a log
+ * and must not, or the driver's error if Postgres is unreachable.
  */
 export async function openInstallation(
   config: Config,
@@ -154,18 +155,18 @@ export async function openInstallation(
 async function openPostgres(
   config: Config,
   logger: Logger,
-  { opensChangedLog = false, onPostgres }: OpenOptions,
+  { opensChangedLog = false, begins = !opensChangedLog, onPostgres }: OpenOptions,
   closers: Closers,
 ): Promise<Pools & { url: string }> {
-  const needsTables = opensChangedLog && config.eventStore === null;
-  if (needsTables && config.databaseUrl === null && !existsSync(config.dataDir)) throw noLog();
+  if (!begins) requireCluster(config);
   const url = config.databaseUrl ?? (await embedded(config, logger, closers));
   onPostgres?.(url);
   const pools = createPools(url);
   closers.push(() => closePools(pools));
   const { sql, patient } = pools;
   if (config.databaseUrl !== null) await requireOwnSessions(Object.values(pools));
-  if (needsTables && !(await isMigrated(sql))) throw noLog();
+  const needsTables = !opensChangedLog || config.eventStore === null;
+  if (!begins && needsTables) await requireTables(config, sql);
   await migrate(patient);
   return { url, ...pools };
 }
@@ -203,12 +204,12 @@ async function openJoined(
 async function findLog(
   store: EventStore,
   sql: Sql,
-  { opensChangedLog = false, adoptsLog = false }: OpenOptions,
+  { opensChangedLog = false, begins = !opensChangedLog, adoptsLog = false }: OpenOptions,
   noteChange: (error: unknown) => void,
 ): Promise<string> {
   const followed = async () => followedLog(sql, await furthestLog(sql));
   const logId = await openLog(store, followed, {
-    begins: !opensChangedLog,
+    begins,
     beforeBegin: (id) => ownLog(sql, id),
   }).catch(async (error) => {
     noteChange(error);

@@ -43,8 +43,9 @@ export function addEndpointCommands(program: Command): void {
         await readJson(file),
         file === '-' ? 'The endpoint' : file,
       );
-      const { endpointId, created } = await withInstallation(({ commands }) =>
-        saveEndpoint(commands, request, operator()),
+      const { endpointId, created } = await withInstallation(
+        ({ commands }) => saveEndpoint(commands, request, operator()),
+        { begins: true },
       );
       if (json) await printJson({ id: endpointId, name: request.name, created });
       else await print(`${request.name} is ${created ? 'configured' : 'updated'} (${endpointId})`);

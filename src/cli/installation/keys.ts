@@ -60,8 +60,10 @@ export function addKeyCommands(program: Command): void {
         { name, scopes, role, account, expires_in: expiresIn },
         'The key',
       );
-      const created = await withInstallation(({ commands, config }) =>
-        createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
+      const created = await withInstallation(
+        ({ commands, config }) =>
+          createKey(commands, request, operator(), { allowNever: config.allowUnlimitedKeys }),
+        { begins: true },
       );
       const { id, key, state } = created;
       const { scopes: given, expires_at } = state;

@@ -9,6 +9,7 @@ export function addMigrateCommand(program: Command): void {
     .option('--json', 'one JSON document')
     .action(async ({ json }: { json?: boolean }) => {
       const versions = await withInstallation(async ({ otherVersions }) => [...otherVersions], {
+        begins: true,
         runsLong: true,
       });
       const outdated = versions.flatMap(([name, madeBy]) => (madeBy === 'older' ? [name] : []));

@@ -16,6 +16,7 @@ export function addLogAdoptCommand(log: Command): void {
     .option('--json', 'one JSON document')
     .action(({ json }: Json) =>
       withInstallation((installation) => adopt(installation, json ?? false), {
+        begins: true,
         adoptsLog: true,
         runsLong: true,
       }),

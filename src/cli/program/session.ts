@@ -1,7 +1,7 @@
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import pino, { type Logger } from 'pino';
-import { hasCluster } from '../../adapters/postgres/embedded/cluster.ts';
+import { mayHaveInstallation } from '../../adapters/postgres/existing-installation.ts';
 import { GIVE_UP_ON_STORES_MS } from '../../adapters/unavailable.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { type Config, type LogLevel, parseConfig } from '../../config.ts';
@@ -34,6 +34,8 @@ const LONG_SILENT_MS = 60_000;
 
 export interface SessionOptions
   extends Pick<OpenOptions, 'opensChangedLog' | 'adoptsLog' | 'masterKeyIsLost'> {
+  /** True for a command that may be the first one: it creates an installation if there is none. */
+  begins?: boolean;
   /** True for a command that follows something, or reads much: it may take minutes. */
   runsLong?: boolean | undefined;
   /** The settings; those of the terminal by default. */
@@ -42,18 +44,23 @@ export interface SessionOptions
 
 /**
  * Runs an operator's command on the installation of the settings, and closes the installation
- * afterwards. Throws `unavailable` if Postgres falls silent meanwhile.
+ * afterwards. Throws `not_found` if there is none and the command does not begin one, and
+ * `unavailable` if Postgres falls silent meanwhile.
  */
 export async function withInstallation<T>(
   work: (installation: Installation) => Promise<T>,
-  { runsLong = false, env, ...options }: SessionOptions = {},
+  { runsLong = false, env, begins = false, ...options }: SessionOptions = {},
 ): Promise<T> {
   const config = readConfig('error', env);
   const logger = createLogger(config);
   const silentMs = runsLong ? LONG_SILENT_MS : GIVE_UP_ON_STORES_MS;
-  const isNew = config.databaseUrl === null && !hasCluster(config.dataDir);
+  const isNew = !mayHaveInstallation(config);
   return unlessSilent(silentMs, async (onPostgres) => {
-    const installation = await openInstallation(config, logger, { ...options, onPostgres });
+    const installation = await openInstallation(config, logger, {
+      ...options,
+      begins,
+      onPostgres,
+    });
     try {
       if (isNew) noteNew(config.dataDir);
       return await work(installation);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { access, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,9 +10,9 @@ import { startFakeEventStoreDb } from '../../support/event-store/fake/server.ts'
 import { freePort } from '../../support/network/free-port.ts';
 import { createProxiedDatabase, type ProxiedDatabase } from '../../support/postgres/proxied.ts';
 import { startRestartablePostgres } from '../../support/postgres/restartable.ts';
-import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { createTestDatabase, describeWithPostgres } from '../../support/postgres/test-database.ts';
 import { LONG } from '../../support/run/long.ts';
-import { type CliResult, createCli } from '../../support/service/cli.ts';
+import { type CliResult, createCli, settingsFor } from '../../support/service/cli.ts';
 import { type SpawnedService, spawnService } from '../../support/service/roles.ts';
 import { until } from '../../support/service/transfers.ts';
 
@@ -172,17 +172,61 @@ describeWithPostgres('a service that starts while a store is down', () => {
   });
 });
 
-describeWithPostgres('a command in a folder without an installation', () => {
-  test('says on stderr that it has created one, and the next command does not', async () => {
+const ON_AN_INSTALLATION = [
+  ['keys', 'list'],
+  ['log', 'keys'],
+  ['audit', 'verify'],
+  ['audit', 'export'],
+  ['transfers', 'create', 'sftp://a/file', 'sftp://b/'],
+  ['webhooks', 'list'],
+  ['projections', 'list'],
+  ['vault', 'rotate'],
+];
+
+describeWithPostgres('a command that finds no installation', () => {
+  test('names the folder or the setting, and creates nothing', async () => {
+    const missing = join(tmpdir(), 'waybill-nowhere');
+    const elsewhere = createCli({ WAYBILL_DATA_DIR: missing });
+    for (const command of ON_AN_INSTALLATION) {
+      const { code, stdout, stderr } = await elsewhere.run(command);
+      expect([command, code, stdout]).toEqual([command, EXIT.notFound, '']);
+      expect(stderr).toMatch(`There is no installation of Waybill in ${missing}, and this command`);
+    }
+    await expect(access(missing)).rejects.toMatchObject({ code: 'ENOENT' });
+    // As the folder of another user: it may have an installation.
+    const closed = await mkdtemp(join(tmpdir(), 'waybill-closed-'));
+    onTestFinished(() => rm(closed, { recursive: true }));
+    await symlink('loop', join(closed, 'loop'));
+    const denied = createCli({ WAYBILL_DATA_DIR: join(closed, 'loop') });
+    expect((await denied.run(['keys', 'list'])).stderr).toMatch(/loop can't be used \(ELOOP\)/);
+
+    const empty = await createTestDatabase();
+    onTestFinished(() => empty.drop());
+    const schemas = () =>
+      empty.sql`select nspname from pg_namespace where nspname in ('log', 'read', 'work')`;
+    for (const { nspname } of await schemas())
+      await empty.sql`drop schema ${empty.sql(nspname)} cascade`;
+    const other = createCli(settingsFor(empty.url));
+    for (const command of ON_AN_INSTALLATION) {
+      const { code, stdout, stderr } = await other.run(command);
+      expect([command, code, stdout]).toEqual([command, EXIT.notFound, '']);
+      expect(stderr).toMatch('no installation of Waybill in the database of DATABASE_URL');
+    }
+    expect(await schemas()).toEqual([]);
+  });
+
+  test('creates one if it may be the first command, and says so on stderr', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'waybill-new-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const cli = createCli({ WAYBILL_DATA_DIR: folder });
-    const { code, stdout, stderr } = await cli.run(['keys', 'list', '--json']);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+    const create = ['keys', 'create', '--name', 'first', '--scopes', 'admin'];
+    const { code, stderr } = await cli.run(create);
+    expect(code).toBe(EXIT.done);
     expect(stderr).toMatch(
       `Created a new, empty installation in ${folder}. If yours is in another`,
     );
-    expect((await cli.run(['keys', 'list'])).stderr).not.toMatch('Created');
+    expect((await cli.run(create)).stderr).not.toMatch('Created');
+    expect((await cli.run(['keys', 'list'])).code).toBe(EXIT.done);
   });
 });
 

@@ -23,6 +23,7 @@ describeWithPostgres('waybill audit verify --key', () => {
     const verify = (...args: string[]) => run('audit', 'verify', ...args);
     const problems = ({ stdout }: CliResult) => stdout.split('\n').slice(0, -3);
     try {
+      expect(await run('migrate')).toMatchObject({ code: 0 });
       await mkdir(checkpoints);
       const keep = async (file: string, ...args: string[]) => {
         const { code, stdout } = await run('log', ...args);

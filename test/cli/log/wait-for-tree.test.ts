@@ -27,6 +27,7 @@ describeWithPostgres('a command that waits for the tree', () => {
 
   it('ends at a signal, and does nothing more', async () => {
     const cli = createCli(settingsFor(database.url));
+    expect(await cli.run(['migrate'])).toMatchObject({ code: 0 });
     expect(await cli.run(['log', 'keys'])).toMatchObject({ code: 0 });
     // As a process that is behind.
     await locks.tryAcquire(lockOf('proof'));

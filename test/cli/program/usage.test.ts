@@ -108,7 +108,7 @@ describe('waybill', () => {
     expect(stderr).toMatch(message);
   });
 
-  it.each([[['keys', 'list']], [['serve']], [['dev']]])(
+  it.each([[['migrate']], [['serve']], [['dev']]])(
     'names a data folder that the system cannot create, to %j',
     async (args) => {
       const program = createSpawnedCli({ WAYBILL_DATA_DIR: '/proc/x', WAYBILL_PORT: '0' });

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import {
   access,
   chown,
@@ -49,9 +49,16 @@ export async function makeHome(dataDir: string): Promise<string> {
   }
 }
 
-/** Returns whether a complete cluster is in the data folder. */
+/**
+ * Returns whether a complete cluster is in the data folder. True also if this process cannot look
+ * into the folder: an attempt to use it says why.
+ */
 export function hasCluster(dataDir: string): boolean {
-  return existsSync(join(dataDir, 'postgres', 'data'));
+  try {
+    return statSync(join(dataDir, 'postgres', 'data'), { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return true;
+  }
 }
 
 /** Returns the error for a data folder in which nothing can be created. */
