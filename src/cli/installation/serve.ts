@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { PROCESS_ROLES, type ProcessRole } from '../../process-roles.ts';
 import { commaSeparated } from '../program/parse.ts';
 import { untilStopped } from '../program/session.ts';
@@ -7,9 +7,11 @@ export function addServeCommand(program: Command): void {
   program
     .command('serve')
     .description('run the service until SIGTERM or SIGINT; a second one ends it at once')
-    .option('--roles <a,b>', `roles of this process: ${PROCESS_ROLES.join(', ')}`, parseRoles, [
-      ...PROCESS_ROLES,
-    ])
+    .addOption(
+      new Option('--roles <a,b>', `roles of this process: ${PROCESS_ROLES.join(', ')}`)
+        .argParser(parseRoles)
+        .default([...PROCESS_ROLES], 'all of them'),
+    )
     .action(({ roles }: { roles: ProcessRole[] }) =>
       untilStopped(async (stop) => {
         const { runService } = await import('./run-service.ts');

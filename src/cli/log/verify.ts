@@ -46,7 +46,7 @@ interface Given extends KeptFiles {
 
 interface VerifyOptions {
   checkpoint?: string;
-  key: string[];
+  key?: string[];
   resume?: string;
   json?: boolean;
 }
@@ -62,13 +62,12 @@ export function addVerifyCommand(audit: Command): void {
     .option(
       '--key <file>',
       'public keys that you trust: all later keys of the log must follow from them; may be repeated',
-      (file: string, files: string[]) => [...files, file],
-      [],
+      (file: string, files: string[] = []) => [...files, file],
     )
     .option('--resume <file>', 'save the progress in this file, and continue from there')
     .option('--json', 'JSON lines: the faults, then the result')
     .action(async (options: VerifyOptions) => {
-      const { checkpoint, key } = options;
+      const { checkpoint, key = [] } = options;
       if (checkpoint === '') throw empty('--checkpoint');
       if (options.resume === '') throw empty('--resume');
       if (key.includes('')) throw empty('--key');

@@ -57,6 +57,12 @@ describe('waybill', () => {
     expect(without).toEqual(['dev', 'serve', 'audit export']);
   });
 
+  it('shows defaults as people write them', async () => {
+    const { stdout } = await cli.run(['serve', '--help']);
+    expect(stdout).toContain('(default: all of them)');
+    expect((await cli.run(['audit', 'verify', '--help'])).stdout).not.toContain('default:');
+  });
+
   it.each([
     [['bogus']],
     [['keys', 'list', '--bogus']],
