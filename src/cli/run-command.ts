@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { Command } from 'commander';
+import { NoInstallation } from '../adapters/postgres/existing-installation.ts';
 import { EXIT, EXIT_CODES_HELP, type ExitCode } from './program/exit-codes.ts';
 import { failureOf } from './program/failure.ts';
 import { note, visible, watchOutput } from './program/output.ts';
@@ -48,7 +49,8 @@ export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
       const { exitCode, message } = failureOf(error);
       // It may quote what a file or another system says.
       if (message !== null) note(`waybill: ${message.split('\n').map(visible).join('\n')}`);
-      if (exitCode === EXIT.notFound && running.getOptionValueSource('account') === 'default')
+      const wasSearched = exitCode === EXIT.notFound && !(error instanceof NoInstallation);
+      if (wasSearched && running.getOptionValueSource('account') === 'default')
         note(`  Only the account ${running.opts().account} was searched: --account names another.`);
       if (exitCode !== null) terminal().exitCode = exitCode;
     }

@@ -10,6 +10,9 @@ interface Place {
   dataDir: string;
 }
 
+/** The settings name a place without an installation. */
+export class NoInstallation extends DomainError {}
+
 /** Returns false if the embedded Postgres of these settings was never started. */
 export function mayHaveInstallation({ databaseUrl, dataDir }: Place): boolean {
   return databaseUrl !== null || hasCluster(dataDir);
@@ -25,7 +28,7 @@ export async function requireTables(place: Place, sql: Sql): Promise<void> {
   if (!(await isMigrated(sql))) throw noInstallation(place);
 }
 
-function noInstallation({ databaseUrl, dataDir }: Place): DomainError {
+function noInstallation({ databaseUrl, dataDir }: Place): NoInstallation {
   const [where, advice] =
     databaseUrl === null
       ? [
@@ -34,7 +37,7 @@ function noInstallation({ databaseUrl, dataDir }: Place): DomainError {
             'as the service does.',
         ]
       : ['the database of DATABASE_URL', 'Check that setting.'];
-  return new DomainError(
+  return new NoInstallation(
     'not_found',
     `There is no installation of Waybill in ${where}, and this command creates none. ${advice} ` +
       'To create one there, run `waybill serve`',

@@ -185,12 +185,13 @@ const ON_AN_INSTALLATION = [
 
 describeWithPostgres('a command that finds no installation', () => {
   test('names the folder or the setting, and creates nothing', async () => {
-    const missing = join(tmpdir(), 'waybill-nowhere');
+    const missing = join(tmpdir(), `waybill-nowhere-${randomBytes(4).toString('hex')}`);
     const elsewhere = createCli({ WAYBILL_DATA_DIR: missing });
     for (const command of ON_AN_INSTALLATION) {
       const { code, stdout, stderr } = await elsewhere.run(command);
       expect([command, code, stdout]).toEqual([command, EXIT.notFound, '']);
       expect(stderr).toMatch(`There is no installation of Waybill in ${missing}, and this command`);
+      expect(stderr).not.toMatch('Only the account');
     }
     await expect(access(missing)).rejects.toMatchObject({ code: 'ENOENT' });
     // As the folder of another user: it may have an installation.
