@@ -74,6 +74,7 @@ export async function startService(
   const run = (work: Promise<void>) => void running.push(work.catch(fail));
   await runRoles(roles, { installation, health, metrics, graceMs: GRACE_MS, signal, run });
   run(stayJoined(installation, joined, signal));
+  installation.waiter.failed.catch(fail);
 
   async function withinLimit(ending: Promise<unknown>): Promise<void> {
     const limit = sleep(STOP_WITHIN_MS, 'late', { ref: false });
