@@ -64,11 +64,11 @@ const COLUMNS: Column<Attempt>[] = [
 ];
 
 /** Of a transfer with many attempts, the latest matter, and thousands would take long to draw. */
-const LATEST = 20;
+const SHOWN = 20;
 
 /** Lists the attempts of a transfer, from its events. */
 export function Attempts({ events }: { events: HistoryItem[] }) {
-  const [shown, show] = useState(LATEST);
+  const [shown, show] = useState(SHOWN);
   const attempts = attemptsOf(events);
   if (attempts.length === 0) return null;
   const hidden = Math.max(0, attempts.length - shown);
