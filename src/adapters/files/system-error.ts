@@ -12,13 +12,31 @@ const WORDS: Record<string, string> = {
   ETIMEDOUT: 'no answer in time',
 };
 
+const CERTIFICATE_TIMES: Record<string, string> = {
+  CERT_HAS_EXPIRED: 'has expired',
+  CERT_NOT_YET_VALID: 'is not valid yet',
+};
+
 /**
  * Returns the text of an error for people: what a system error means, else its message. The system
  * repeats the address in its own text and names only the code.
  */
 export function explainError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
+  const time = explainCertificateTime(String(code));
+  if (time !== null) return `the certificate ${time}`;
   return shortageOf(error) ?? WORDS[String(code)] ?? (message || String(code ?? error));
+}
+
+/**
+ * Returns what the code of a TLS error says about the time of a certificate, and by which clock: if
+ * that of this machine is wrong, a good certificate seems wrong. Null for other codes.
+ */
+export function explainCertificateTime(code: string): string | null {
+  const words = CERTIFICATE_TIMES[code];
+  return words === undefined
+    ? null
+    : `${words} by the clock of this machine (${new Date().toISOString()})`;
 }
 
 const CODES: Record<string, TransferErrorCode> = { ETIMEDOUT: 'timeout', ESTALLED: 'stalled' };

@@ -8,6 +8,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { FtpsSettings } from '../../../domain/protocols/ftps.ts';
+import { explainCertificateTime } from '../system-error.ts';
 
 /**
  * Returns the TLS options of every connection to an endpoint: TLS 1.2 or 1.3, with the endpoint's
@@ -29,12 +30,6 @@ export async function startTls(socket: Socket, tls: ConnectionOptions): Promise<
   return secured;
 }
 
-const REASONS: Record<string, string> = {
-  CERT_HAS_EXPIRED: 'it has expired',
-  CERT_NOT_YET_VALID: 'it is not valid yet',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'it is for another name',
-};
-
 /**
  * Returns null if the certificate is valid; else the reason, and which certificate was presented.
  */
@@ -48,7 +43,12 @@ export function distrust(socket: TLSSocket, host: string): string | null {
     `${issuer?.CN ?? 'an unnamed authority'}, valid from ${valid_from} to ${valid_to}, SHA-256 ` +
     `${fingerprint256}`;
   return (
-    `The certificate of ${host} is not trusted: ` +
-    `${REASONS[code] ?? 'no known authority signed it'} (${code}). Presented was ${presented}`
+    `The certificate of ${host} is not trusted: it ${faultOf(code)} (${code}). ` +
+    `Presented was ${presented}`
   );
+}
+
+function faultOf(code: string): string {
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'is for another name';
+  return explainCertificateTime(code) ?? 'is signed by no known authority';
 }

@@ -139,16 +139,27 @@ export function wasRepeated(answer: unknown): boolean {
   return ((answer as SdkError).$metadata?.attempts ?? 1) > 1;
 }
 
+/** What a server's answer says about a rejected sign-in. The test of an endpoint shows it. */
+const REJECTED: Record<string, string> = {
+  InvalidAccessKeyId: ': the server does not know this access key',
+  SignatureDoesNotMatch:
+    ': the server computed another signature. The secret key is wrong, or a proxy before the ' +
+    'server changes the host or the path of requests (in nginx, set proxy_set_header Host $http_host)',
+  InvalidToken: ': the session token is not valid',
+  ExpiredToken: ': the session token has expired',
+};
+
 /**
- * Returns the FileError for an error in a step. `subject` is the key. A rejected signature always
- * has the same message, because servers answer it with the text that was to be signed.
+ * Returns the FileError for an error in a step. `subject` is the key. The message of a rejected
+ * signature has nothing of the answer, because servers answer with the text that was to be signed.
  */
 export function fileError(error: unknown, step: FileStep, subject: string, side: Side): FileError {
   if (error instanceof FileError) return error;
   const given = error as SdkError;
   if (serverAnswer(error) === null) return connectionError(error, step, subject);
   const code = codeOf(given, side);
-  if (code === 'auth_failed') return new FileError(code, 'sign_in', AUTHENTICATION_FAILED);
+  if (code === 'auth_failed')
+    return new FileError(code, 'sign_in', AUTHENTICATION_FAILED + (REJECTED[given.name] ?? ''));
   return new FileError(code, step, `${subject}: ${wordsOf(given)}`, { cause: error });
 }
 
@@ -185,7 +196,13 @@ function wordsOf(error: SdkError): string {
 }
 
 function adviceOn(error: SdkError): string {
-  const { name } = error;
+  const { name, $metadata } = error;
+  // S3 itself says EntityTooLarge.
+  if ($metadata?.httpStatusCode === 413 && BY_NAME[name] === undefined)
+    return (
+      ': a proxy before the server limits the size of a request. Remove that limit ' +
+      '(in nginx, client_max_body_size 0)'
+    );
   if (needsKey(error))
     return ': Waybill cannot send the key of its encryption (SSE-C): store a copy without such a key';
   if (BY_NAME[name] === UNUSABLE) return ': the key may be too long';

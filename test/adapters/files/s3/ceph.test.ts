@@ -154,7 +154,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'on Ceph' : `on Ceph (${whyNo
     const refused = endpointOn(server, { credentials });
     await expect(upload(refused, 'x', content)).rejects.toMatchObject({
       code: 'auth_failed',
-      message: 'Authentication failed',
+      message: expect.stringMatching(/^Authentication failed: .*computed another signature/),
     });
     await refused.close();
   });

@@ -77,7 +77,6 @@ test.each([
   ['SELF_SIGNED_CERT_IN_CHAIN', {}, 'tls_error', 'connect'],
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', {}, 'tls_error', 'connect'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', {}, 'tls_error', 'connect'],
-  ['CERT_HAS_EXPIRED', {}, 'tls_error', 'connect'],
   ['HPE_INVALID_CONSTANT', {}, 'connection_failed', 'transfer'],
   ['ERR_INVALID_ARG_TYPE', {}, 'internal_error', 'transfer'],
 ] as const)('%s is %j', (name, given, code, step) => {
@@ -86,6 +85,31 @@ test.each([
     step,
     message: `a/key: ${explainError(system(name, given))}`,
   });
+});
+
+test.each([
+  ['CERT_HAS_EXPIRED', 'has expired'],
+  ['CERT_NOT_YET_VALID', 'is not valid yet'],
+])('%s says by which clock', (name, words) => {
+  const error = fileError(system(name, {}), 'transfer', 'a/key', 'source');
+  expect(error).toMatchObject({ code: 'tls_error', step: 'connect' });
+  const [, said, clock = ''] = /^a\/key: the certificate (.+) by the clock .+ \((.+)\)$/.exec(
+    error.message,
+  ) as string[];
+  expect(said).toBe(words);
+  expect(Math.abs(Date.parse(clock) - Date.now())).toBeLessThan(60_000);
+});
+
+test('a proxy that limits the size of requests is no limit of S3', () => {
+  const answered = answer('413', 413, 'UnknownError');
+  expect(fileError(answered, 'transfer', 'a/key', 'destination')).toMatchObject({
+    code: 'file_too_large',
+    message:
+      'a/key: HTTP status 413: a proxy before the server limits the size of a request. ' +
+      'Remove that limit (in nginx, client_max_body_size 0)',
+  });
+  const ofS3 = answer('EntityTooLarge', 413, 'Your proposed upload exceeds the maximum');
+  expect(fileError(ofS3, 'transfer', 'a/key', 'destination').message).not.toContain('proxy');
 });
 
 test('the refusal of all addresses of a host is a failed connection', () => {
@@ -98,12 +122,12 @@ test('the refusal of all addresses of a host is a failed connection', () => {
 });
 
 test.each([
-  ['InvalidAccessKeyId', 403],
-  ['SignatureDoesNotMatch', 403],
-  ['ExpiredToken', 400],
+  ['InvalidAccessKeyId', 403, /^Authentication failed: .*does not know this access key$/],
+  ['SignatureDoesNotMatch', 403, /^Authentication failed: .*The secret key is wrong, or a proxy/],
+  ['ExpiredToken', 400, /^Authentication failed: .*has expired$/],
   // Cloudflare R2 answers this for a wrong or revoked key.
-  ['Unauthorized', 401],
-])('%s has one message, without the signed text', (name, status) => {
+  ['Unauthorized', 401, /^Authentication failed$/],
+])('%s has one message, without the signed text', (name, status, message) => {
   const error = fileError(
     Object.assign(answer(name, status), { StringToSign: 'canary' }),
     'open',
@@ -113,7 +137,7 @@ test.each([
   expect(error).toMatchObject({
     code: 'auth_failed',
     step: 'sign_in',
-    message: 'Authentication failed',
+    message: expect.stringMatching(message),
   });
   expect(error.cause).toBeUndefined();
 });

@@ -119,7 +119,7 @@ describe('signing in', () => {
         name: 'FileError',
         code: 'auth_failed',
         step: 'sign_in',
-        message: 'Authentication failed',
+        message: expect.stringMatching(/^Authentication failed/),
       });
       expect(`${error.stack} ${JSON.stringify(error)} ${error.cause}`).not.toMatch(
         /canary|Signature=/,
