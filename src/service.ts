@@ -16,6 +16,7 @@ import {
 } from './projections/checkpoint.ts';
 import { PROJECTIONS, projectionConsumer } from './projections/read-models.ts';
 import { untilCaughtUp } from './projections/until-caught-up.ts';
+import { watchLog } from './projections/watch-log.ts';
 import { runRoles } from './run-roles.ts';
 import { createStartUp, readTls, type StartUp } from './start-up.ts';
 
@@ -74,7 +75,7 @@ export async function startService(
   const run = (work: Promise<void>) => void running.push(work.catch(fail));
   await runRoles(roles, { installation, health, metrics, graceMs: GRACE_MS, signal, run });
   run(stayJoined(installation, joined, signal));
-  installation.waiter.failed.catch(fail);
+  run(watchLog(installation, signal));
 
   async function withinLimit(ending: Promise<unknown>): Promise<void> {
     const limit = sleep(STOP_WITHIN_MS, 'late', { ref: false });

@@ -27,24 +27,6 @@ describeWithPostgres('a service with movers', () => {
   });
 });
 
-describeWithPostgres('a service without consumers', () => {
-  it('ends when it finds that its tables follow another log', async () => {
-    const installation = await openTestInstallation();
-    onTestFinished(() => installation.close());
-    const service = await startService(installation, ['api']);
-    onTestFinished(() => service.stop());
-    const ended = service.failed.catch((error: Error) => error);
-    const request = keyRequest.parse({ name: 'a client', scopes: ['transfers:read'] });
-    const create = () => createKey(installation.commands, request, CAUSE, { allowNever: false });
-    await create();
-    // As if an older copy of the log had been restored: it lacks what the tables show.
-    await installation.sql`
-      update read.checkpoints set event_id = 'evt_01M7Z45R4GQ3RTZJDY6GQSWBW9' where name = 'catalog'`;
-    await create();
-    expect(await ended).toMatchObject({ name: 'WrongLog' });
-  });
-});
-
 describeWithPostgres('a service whose Postgres is silent', () => {
   // Supervisors usually wait for 30 s. The pool of `patient` waits for each answer without a limit.
   it('ends although a statement waits for its answer', async () => {

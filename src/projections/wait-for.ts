@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../adapters/postgres/listen.ts';
 import { createWakeUp } from '../concurrency/wake-up.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
-import { CHECKPOINT_CHANNEL, WrongLog } from './checkpoint.ts';
+import { CHECKPOINT_CHANNEL } from './checkpoint.ts';
 import type { ConsumerDeps, Pause } from './consumer.ts';
 import { PROJECTIONS, projectionConsumer } from './read-models.ts';
 import { catchUpIfIdle } from './run-consumer.ts';
@@ -49,11 +49,6 @@ export interface ProjectionWaiter {
    * since.
    */
   lateSince(): number | null;
-  /**
-   * Rejects with WrongLog if a projection follows another log: an older copy was restored meanwhile,
-   * for example. A process that runs no consumer notices it only here.
-   */
-  failed: Promise<never>;
   close(): Promise<void>;
 }
 
@@ -71,8 +66,6 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
   const closing = new AbortController();
   let late: number | null = null;
   let looking: Promise<void> | null = null;
-  const { promise: failed, reject: fail } = Promise.withResolvers<never>();
-  failed.catch(() => undefined);
   const unlisten = listen(sql, CHECKPOINT_CHANNEL, (payload) => {
     const [name, position] = payload.split(':');
     if (name && position && /^\d+$/.test(position)) advance(name, BigInt(position));
@@ -106,13 +99,12 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       await wakeUp.wait(LOOK_MS);
       if (waiters.size === 0) break;
       // Catching up comes first: it corrects a checkpoint that is beyond the end of the log.
-      const notCaughtUp: ProjectionName[] = [];
+      const failed: ProjectionName[] = [];
       for (const name of new Set([...waiters].map((waiter) => waiter.name))) {
         const consumer = projectionConsumer(PROJECTIONS[name]);
         await catchUpIfIdle(deps, consumer, closing.signal).catch((error: unknown) => {
           deps.logger.warn({ err: error, projection: name }, 'a projection could not be caught up');
-          notCaughtUp.push(name);
-          if (error instanceof WrongLog) fail(error);
+          failed.push(name);
         });
       }
       const rows = await sql<
@@ -120,7 +112,7 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
       >`select name, position, version from read.checkpoints`.catch(() => []);
       for (const { name, position } of rows) advance(name, position);
       for (const { name, version } of rows)
-        if (notCaughtUp.includes(name) && version !== PROJECTIONS[name].version) giveUp(name);
+        if (failed.includes(name) && version !== PROJECTIONS[name].version) giveUp(name);
     }
     looking = null;
   }
@@ -186,7 +178,6 @@ export function createProjectionWaiter(deps: ConsumerDeps): ProjectionWaiter {
     },
     advance,
     lateSince: () => late,
-    failed,
     async close() {
       closing.abort();
       wakeUp.wake();
