@@ -342,7 +342,8 @@ await describeConsole('webhooks in the console', () => {
     await dialog.getByLabel('From').fill('2026-01-01T00:00');
     await dialog.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('link', { name: 'transfer.failed' }).first().waitFor();
-    await eventually(() => page.locator('tbody').innerText()).toContain('Delivered');
+    const deliveries = page.getByRole('table', { name: 'Deliveries, newest first' });
+    await eventually(() => deliveries.innerText()).toContain('Delivered');
     const latest = page.getByRole('list', { name: 'Latest deliveries, oldest first' });
     await latest.getByText('Delivered, HTTP 200').first().waitFor({ state: 'attached' });
     await page.getByLabel('State').selectOption('Failed');
