@@ -541,15 +541,18 @@ describe('an EventStoreDB whose leader changes', () => {
     'misses no event that it %s, although a former leader answers',
     async (how) => {
       const server = await startFakeEventStoreDb();
-      const store = openStore(server, server.url, { attempt: 200, total: 2_000 });
+      const store = openStore(server, server.url, { attempt: 1_000, total: 5_000 });
       const writer = how === 'appended itself' ? store : openStore(server, server.url);
       await writer.append('stream-1', 'no_stream', events(1));
       server.becomeStale();
       await writer.append('stream-1', 0, events(2));
       await writer.append('stream-2', 'no_stream', events(1));
       if (writer !== store) await gather(store, { from: null, until: ({ count }) => count === 4 });
-      for (const read of [() => store.read('stream-1'), () => store.read('stream-2', 0, 1)])
-        await expect(read()).rejects.toThrow(EventStoreUnavailable);
+      await Promise.all(
+        [store.read('stream-1'), store.read('stream-2', 0, 1)].map((read) =>
+          expect(read).rejects.toThrow(EventStoreUnavailable),
+        ),
+      );
       expect(await store.read('stream-1', 0, 1)).toHaveLength(1);
       const reading = Promise.all([store.read('stream-1', 2, 1), store.read('stream-2')]);
       setTimeout(server.lead, 300);

@@ -889,13 +889,13 @@ describe('parts larger than a chunk', () => {
   });
 
   test('wait longer for their source than for a server that takes no more', async () => {
-    const { proxy, over } = await proxied({ partLimits: limits, timeouts: { stallMs: 300 } });
+    const { proxy, over } = await proxied({ partLimits: limits, timeouts: { stallMs: 1_000 } });
     const given = options(BIG);
     const file = await over.openDestination('slow-chunks', given);
     const write = (at: number) => file.write(at, content.subarray(at, at + 2 * MiB));
     for (const at of [0, 2 * MiB, 4 * MiB, 6 * MiB]) {
       await write(at);
-      await sleep(700);
+      await sleep(1_500);
     }
     proxy.stall(true);
     const rest = write(8 * MiB).then(() => write(10 * MiB));
