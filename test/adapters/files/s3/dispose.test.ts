@@ -4,61 +4,42 @@ import {
   CreateMultipartUploadCommand,
   HeadObjectCommand,
   PutObjectCommand,
-  type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { expect, test } from 'vitest';
 import { newId } from '../../../../src/domain/ids.ts';
-import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { moveWith } from '../../../support/service/move.ts';
 import { download, upload } from '../contract.ts';
-import { clientOn, endpointOn, type Given } from './endpoint-on.ts';
+import { endpointOn, type Given, useS3Server } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
 const METADATA = { ContentType: 'text/csv', CacheControl: 'no-store', Metadata: { owner: 'Ann' } };
 const BODY = 'the report';
 
-let server: S3Server;
-let client: S3Client;
-const open: FileEndpoint[] = [];
-
-beforeAll(async () => {
-  server = await startS3Server();
-  server.createBucket('bucket');
-  client = clientOn(server);
-});
-afterEach(async () => {
-  server.clearFaults();
-  for (const endpoint of open.splice(0)) await endpoint.close();
-});
-afterAll(async () => {
-  client?.destroy();
-  await server?.stop();
-});
+const s3 = useS3Server();
 
 async function put(Key: string): Promise<void> {
-  await client.send(new PutObjectCommand({ Bucket: 'bucket', Key, Body: BODY, ...METADATA }));
+  await s3.client.send(new PutObjectCommand({ Bucket: 'bucket', Key, Body: BODY, ...METADATA }));
 }
 
 /** Stores an object whose ETag is that of a multipart upload. */
 async function putInParts(Key: string): Promise<void> {
   const object = { Bucket: 'bucket', Key };
-  const { UploadId } = await client.send(
+  const { UploadId } = await s3.client.send(
     new CreateMultipartUploadCommand({ ...object, ...METADATA, ChecksumAlgorithm: 'CRC32' }),
   );
   const upload = { ...object, UploadId };
-  const { ETag, ChecksumCRC32 } = await client.send(
+  const { ETag, ChecksumCRC32 } = await s3.client.send(
     new UploadPartCommand({ ...upload, PartNumber: 1, Body: BODY }),
   );
   const MultipartUpload = { Parts: [{ PartNumber: 1, ETag, ChecksumCRC32 }] };
-  await client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
+  await s3.client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }));
 }
 
 /** Opens `a.csv` of a folder, as a transfer does, and returns what then moves it to `done/`. */
 async function moveOf(folder: string, settings: NonNullable<Given['settings']> = {}) {
-  const over = endpointOn(server, { settings });
-  open.push(over);
+  const over = s3.endpoint({ settings });
   const { identity } = await over.openSource(`${folder}/a.csv`, never);
   const moving = { transferId: newId('txr'), identity, moveTo: `${folder}/done/`, signal: never };
   return {
@@ -75,10 +56,10 @@ test.each([
   const folder = `lost/${name}`;
   await store(`${folder}/a.csv`);
   const { move, moved } = await moveOf(folder, settings);
-  server.fault({ operation: 'CopyObject', kind: 'lose-answer' });
+  s3.server.fault({ operation: 'CopyObject', kind: 'lose-answer' });
   expect(await move()).toEqual({ outcome: 'moved', name: 'a.csv' });
   expect(await moved()).toEqual(['a.csv']);
-  expect(server.object('bucket', `${folder}/a.csv`)).toBeUndefined();
+  expect(s3.server.object('bucket', `${folder}/a.csv`)).toBeUndefined();
 });
 
 test.each([
@@ -88,11 +69,11 @@ test.each([
   const folder = `interrupted/${name}`;
   await store(`${folder}/a.csv`);
   const { move, moved } = await moveOf(folder);
-  server.fault({ operation: 'DeleteObject', kind: 'error', code: 'AccessDenied' });
+  s3.server.fault({ operation: 'DeleteObject', kind: 'error', code: 'AccessDenied' });
   await expect(move()).rejects.toMatchObject({ code: 'permission_denied' });
   expect(await move()).toEqual({ outcome: 'moved', name: 'a.csv' });
   expect(await moved()).toEqual(['a.csv']);
-  const copy = await client.send(
+  const copy = await s3.client.send(
     new HeadObjectCommand({ Bucket: 'bucket', Key: `${folder}/done/a.csv` }),
   );
   expect(copy).toMatchObject(METADATA);
@@ -137,8 +118,7 @@ test.each([
     const key = `two names/${how}`;
     const content = randomBytes(size);
     // As two endpoints, whose buckets are one.
-    const [from, to] = [endpointOn(server), endpointOn(server)];
-    open.push(from, to);
+    const [from, to] = [s3.endpoint(), s3.endpoint()];
     await upload(from, key, content);
     const transferId = newId('txr');
     const source = { endpoint: from, path: key };
@@ -154,8 +134,7 @@ test.each([
 );
 
 test('a copy that another transfer made is a source like any other', async () => {
-  const over = endpointOn(server);
-  open.push(over);
+  const over = s3.endpoint();
   await upload(over, 'chain/a', Buffer.from(BODY));
   const copy = async (from: string, to: string) => {
     const transferId = newId('txr');

@@ -1,10 +1,12 @@
 import { S3Client } from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import {
   createS3Endpoint,
   type S3EndpointOptions,
 } from '../../../../src/adapters/files/s3/endpoint.ts';
 import type { S3Settings } from '../../../../src/domain/protocols/s3.ts';
+import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 
 export interface Server {
   endpointUrl: string;
@@ -49,4 +51,46 @@ export function clientOn({ endpointUrl, accessKeyId, secretAccessKey, region }: 
     credentials: { accessKeyId, secretAccessKey },
     forcePathStyle: true,
   });
+}
+
+/** A strict server for the tests of a file, with the bucket "bucket". */
+export interface S3ForTests {
+  readonly server: S3Server;
+  /** Has nothing of ours. */
+  readonly client: S3Client;
+  /** Returns an endpoint that is closed after the test. */
+  endpoint(given?: Given): FileEndpoint;
+}
+
+/** Starts the server before the tests of a file, and removes its faults after each of them. */
+export function useS3Server(): S3ForTests {
+  let server: S3Server;
+  let client: S3Client;
+  const open: FileEndpoint[] = [];
+  beforeAll(async () => {
+    server = await startS3Server();
+    server.createBucket('bucket');
+    client = clientOn(server);
+  });
+  afterEach(async () => {
+    server.clearFaults();
+    for (const endpoint of open.splice(0)) await endpoint.close();
+  });
+  afterAll(async () => {
+    client?.destroy();
+    await server?.stop();
+  });
+  return {
+    get server() {
+      return server;
+    },
+    get client() {
+      return client;
+    },
+    endpoint(given = {}) {
+      const made = endpointOn(server, given);
+      open.push(made);
+      return made;
+    },
+  };
 }

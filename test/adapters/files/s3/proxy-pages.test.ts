@@ -1,41 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
+import { describe, expect, test } from 'vitest';
 import { newId } from '../../../../src/domain/ids.ts';
-import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { upload } from '../contract.ts';
-import { clientOn, endpointOn } from './endpoint-on.ts';
+import { useS3Server } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
 const BIG = (20 << 20) + 5;
 
-let server: S3Server;
-let client: S3Client;
-const open: FileEndpoint[] = [];
-
-beforeAll(async () => {
-  server = await startS3Server();
-  server.createBucket('bucket');
-  client = clientOn(server);
-});
-afterEach(async () => {
-  server.clearFaults();
-  for (const each of open.splice(0)) await each.close();
-});
-afterAll(async () => {
-  client?.destroy();
-  await server?.stop();
-});
-
-function endpoint(): FileEndpoint {
-  const made = endpointOn(server);
-  open.push(made);
-  return made;
-}
+const s3 = useS3Server();
 
 async function get(Key: string): Promise<Buffer> {
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: 'bucket', Key }));
+  const { Body } = await s3.client.send(new GetObjectCommand({ Bucket: 'bucket', Key }));
   return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
 }
 
@@ -52,31 +28,31 @@ describe('a page of a proxy with status 200', () => {
     async (operation, size, overwrite) => {
       const key = `page-${operation}-${overwrite}`;
       const content = randomBytes(size);
-      server.fault({ operation, kind: 'page' });
-      await expect(upload(endpoint(), key, content, { overwrite })).rejects.toMatchObject({
+      s3.server.fault({ operation, kind: 'page' });
+      await expect(upload(s3.endpoint(), key, content, { overwrite })).rejects.toMatchObject({
         code: 'connection_failed',
         message: expect.stringContaining('a proxy'),
       });
-      expect(server.object('bucket', key)).toBeUndefined();
-      await upload(endpoint(), key, content, { overwrite });
+      expect(s3.server.object('bucket', key)).toBeUndefined();
+      await upload(s3.endpoint(), key, content, { overwrite });
       expect(content.equals(await get(key))).toBe(true);
-      expect(server.uploads('bucket')).toEqual([]);
+      expect(s3.server.uploads('bucket')).toEqual([]);
     },
   );
 
   test('in place of the answer to a look is no object under the key', async () => {
-    server.fault({ operation: 'HeadObject', kind: 'page' });
-    const kept = upload(endpoint(), 'page-look', Buffer.from('content'), { overwrite: false });
+    s3.server.fault({ operation: 'HeadObject', kind: 'page' });
+    const kept = upload(s3.endpoint(), 'page-look', Buffer.from('content'), { overwrite: false });
     await expect(kept).rejects.toMatchObject({ code: 'connection_failed' });
   });
 
   test('in place of the answer to a copy keeps the source', async () => {
-    const over = endpoint();
+    const over = s3.endpoint();
     await upload(over, 'page/source', Buffer.from('content'));
     const { identity, close } = await over.openSource('page/source', never);
     await close();
     const moving = { transferId: newId('txr'), identity, moveTo: 'page/done/', signal: never };
-    server.fault({ operation: 'CopyObject', kind: 'page' });
+    s3.server.fault({ operation: 'CopyObject', kind: 'page' });
     await expect(over.dispose('page/source', moving)).rejects.toMatchObject({
       code: 'connection_failed',
     });
