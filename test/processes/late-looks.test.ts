@@ -134,13 +134,13 @@ describeWithPostgres('looks for what late requests have done', () => {
     await sql`insert into work.after_steps (transfer_id) values (${transferId})`;
     const room = { answering: 1, unproven: 1, unread: 1, endpoints: [] };
     const [claim] = (await claimSteps(sql, room)) as [ClaimedSteps];
-    const of = { accountId, source: 'sftp://alpha/a' };
+    const of = { facts: { account_id: accountId, source: 'sftp://alpha/a' } };
     expect(await beginSourceStep(sql, claim, of)).toBe(1);
     expect(await rows()).toEqual([]);
     expect(await beginSourceStep(sql, { ...claim, begun: true }, of)).toBe(2);
     expect(await beginSourceStep(sql, { ...claim, begun: true }, of)).toBe(3);
     const state = { tried: 3 };
-    expect(await rows()).toMatchObject([{ side: 'source', uri: of.source, state }]);
+    expect(await rows()).toMatchObject([{ side: 'source', uri: of.facts.source, state }]);
     expect(await beginSourceStep(sql, { ...claim, claimId: 'lost', begun: true }, of)).toBeNull();
     await due();
     expect(await take()).toEqual([]);

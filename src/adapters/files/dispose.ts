@@ -12,7 +12,7 @@
  */
 import { basename, join } from 'node:path/posix';
 import { type Names, refusalOf } from './names.ts';
-import { heldPath, nameWithId } from './part-name.ts';
+import { heldPath, heldPaths, nameWithId } from './part-name.ts';
 import {
   type Disposed,
   type DisposeOptions,
@@ -37,11 +37,6 @@ export function isSame(one: FileIdentity, other: FileIdentity): boolean {
 export interface DisposeProgress {
   /** True once the source may have been changed. */
   begun: boolean;
-}
-
-/** The error of a connection that broke once the source may have been changed. */
-interface Broken {
-  error: unknown;
 }
 
 /** Connections of an endpoint, as the pools of SFTP and FTPS lend them. */
@@ -72,17 +67,15 @@ export async function disposeOn<Connection>(
   options: DisposeOptions,
 ): Promise<Disposed> {
   const progress = { begun: false };
-  let broken: Broken | null = null;
+  let failure: unknown;
   try {
     return await pool.use(options.signal, 'commit', async (connection) => {
       // Another connection would need another private name: that is for the next call.
-      if (broken) throw broken.error;
-      try {
-        return await disposeByName(sourcesOn(connection), path, options, progress);
-      } catch (error) {
-        if (progress.begun) broken = { error };
+      if (progress.begun) throw failure;
+      return disposeByName(sourcesOn(connection), path, options, progress).catch((error) => {
+        failure = error;
         throw error;
-      }
+      });
     });
   } catch (error) {
     throw afterProgress(fileError(error, 'commit', path), progress);
@@ -95,15 +88,15 @@ export async function restoreOn<Connection>(
   sourcesOn: (connection: Connection) => Sources,
   fileError: (error: unknown, step: 'commit', path: string) => FileError,
   path: string,
-  options: RestoreOptions,
+  { transferId, tried, signal }: RestoreOptions,
 ): Promise<boolean> {
   try {
-    return await pool.use(options.signal, 'commit', async (connection) => {
+    return await pool.use(signal, 'commit', async (connection) => {
       const sources = sourcesOn(connection);
       let restored = false;
-      for (const held of heldPaths(path, options)) {
+      for (const held of heldPaths(path, transferId, tried).reverse()) {
         if (!(await sources.typeOf(held))) continue;
-        await giveBack(sources, held, path, options.transferId);
+        await giveBack(sources, held, path, transferId);
         restored = true;
       }
       return restored || (await sources.typeOf(path)) !== null;
@@ -113,22 +106,20 @@ export async function restoreOn<Connection>(
   }
 }
 
-/** Returns the private names that calls up to `tried` have used, the latest one first. */
-function heldPaths(path: string, { transferId, tried = 1 }: RestoreOptions): string[] {
-  return Array.from({ length: tried }, (_, i) => heldPath(path, transferId, tried - i));
-}
-
-/** Returns a private name that has the file, or one that has another file. Null if none has one. */
+/**
+ * Returns a private name that has the file, or one that has another file, the latest one first.
+ * Null if none has one.
+ */
 async function findHeld(
   sources: Sources,
   path: string,
-  options: DisposeOptions,
+  { transferId, tried, identity }: DisposeOptions,
 ): Promise<string | null> {
   let other: string | null = null;
-  for (const held of heldPaths(path, options)) {
+  for (const held of heldPaths(path, transferId, tried).reverse()) {
     if (!(await sources.typeOf(held))) continue;
     const found = await sources.identityOf(held);
-    if (found && isSame(found, options.identity)) return held;
+    if (found && isSame(found, identity)) return held;
     other ??= held;
   }
   return other;

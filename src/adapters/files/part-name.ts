@@ -92,6 +92,11 @@ export function heldPath(path: string, transferId: string, tried = 1): string {
   return join(dirname(path), `${prefix(path, transferId)}${name}.held`);
 }
 
+/** Returns the paths that the tries of a source up to `tried` have used, in their order. */
+export function heldPaths(path: string, transferId: string, tried = 1): string[] {
+  return Array.from({ length: tried }, (_, i) => heldPath(path, transferId, i + 1));
+}
+
 /**
  * Returns a name with the id of a transfer, for one that is taken: `report.txr_....csv`. A long
  * text after the last dot is no ending that a program looks at.

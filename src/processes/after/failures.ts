@@ -14,7 +14,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { nextTry } from './retries.ts';
-import { type Completed, givenUp, restoreSource, type StepFile, sourceOf } from './steps.ts';
+import { type Completed, givenUp, restoreSource, type StepFile } from './steps.ts';
 import { beginSourceStep, type ClaimedSteps } from './table.ts';
 
 /** A server in front of an object store may take five minutes to rename a source. */
@@ -92,7 +92,7 @@ async function keepSource(
   claim: ClaimedSteps & { error: AfterReason },
   signal: AbortSignal,
 ): Promise<Settled | Again> {
-  const tried = await beginSourceStep(durable, claim, sourceOf(transfer));
+  const tried = await beginSourceStep(durable, claim, transfer);
   if (tried === null) return { claim, delayMs: 0 };
   const within = AbortSignal.any([signal, AbortSignal.timeout(STEP_LIMIT_MS)]);
   const left = await restoreSource(sources, transfer, file, tried, within);

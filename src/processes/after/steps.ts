@@ -3,7 +3,7 @@
  */
 import { createHash } from 'node:crypto';
 import { commitAlways } from '../../adapters/files/commit.ts';
-import { heldPath } from '../../adapters/files/part-name.ts';
+import { heldPaths } from '../../adapters/files/part-name.ts';
 import {
   type Disposed,
   type FileEndpoint,
@@ -24,7 +24,6 @@ import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
-import type { SourceOf } from './table.ts';
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;
 
@@ -59,11 +58,6 @@ export function fileOf(
   const recorded = step === 'marker' ? destination_endpoint_id : source_endpoint_id;
   if (recorded != null && recorded !== match.endpoint.endpoint_id) return null;
   return { configured: match.endpoint, path: match.path };
-}
-
-/** Returns the source of a transfer, for the row of its steps. */
-export function sourceOf({ facts: { account_id, source } }: Completed): SourceOf {
-  return { accountId: account_id, source };
 }
 
 /** Returns the file that the next step writes, deletes or moves. */
@@ -203,8 +197,8 @@ export async function restoreSource(
   signal: AbortSignal,
 ): Promise<NotRestored | null> {
   const { transfer_id: transferId } = transfer.facts;
-  const names = Array.from({ length: tried }, (_, i) => heldPath(path, transferId, i + 1));
-  const where = `It may have the name ${names.join(' or ')}`;
+  const names = heldPaths(path, transferId, tried).join(' or ');
+  const where = `It may have the name ${names}`;
   try {
     const restored = await withEndpoint(sources, configured, (endpoint) =>
       Promise.resolve(endpoint.restoreSource?.(path, { transferId, tried, signal }) ?? true),

@@ -78,13 +78,6 @@ export async function lastErrorAfter(sql: Sql, transfer: Transfer): Promise<Afte
   return row?.error ?? null;
 }
 
-/** The source of a transfer. */
-export interface SourceOf {
-  accountId: string;
-  /** Its URI. */
-  source: string;
-}
-
 /**
  * Records that the source may be changed from now on. Returns the number of the try; null if the
  * claim is lost. Must be durable: afterwards, a source that is gone counts as ours.
@@ -95,12 +88,12 @@ export interface SourceOf {
 export async function beginSourceStep(
   durable: Sql,
   { transferId, claimId, begun }: ClaimedSteps,
-  { accountId, source }: SourceOf,
+  { facts: { account_id, source } }: { facts: Pick<Transfer['facts'], 'account_id' | 'source'> },
 ): Promise<number | null> {
   const looks = scheduledLooks(
     durable,
     durable`
-      select transfer_id, 'source', ${accountId}, ${source},
+      select transfer_id, 'source', ${account_id}, ${source},
              jsonb_build_object('tried', source_tries) from step where ${begun}`,
   );
   const [row] = await durable<{ source_tries: number }[]>`

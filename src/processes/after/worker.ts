@@ -41,7 +41,7 @@ import {
   STEP_LIMIT_MS,
 } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import { type Completed, fileOf, givenUp, settleSource, sourceOf, writeMarker } from './steps.ts';
+import { type Completed, fileOf, givenUp, settleSource, writeMarker } from './steps.ts';
 import {
   AFTER_CHANNEL,
   beginSourceStep,
@@ -191,7 +191,7 @@ async function takeStep(
       return { event };
     }
     // Afterwards, a source that is gone counts as ours. So no try may begin under a lost claim.
-    const tried = await beginSourceStep(deps.durable, claim, sourceOf(transfer));
+    const tried = await beginSourceStep(deps.durable, claim, transfer);
     if (tried === null) return { claim, delayMs: 0 };
     const { begun } = claim;
     const options = { begun, tried, version: version as string, signal: within };
