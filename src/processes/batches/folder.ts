@@ -59,7 +59,7 @@ export async function* findFiles(
       if (folder.times !== true || !entry || error) yield found;
       else
         yield {
-          path,
+          ...found,
           entry: await timed(entry, path),
           ...(marker && { marker: await timed(marker, path + folder.marker) }),
           ...(entry.modified_at === null && { untimed: true }),
@@ -68,7 +68,7 @@ export async function* findFiles(
   } catch (error) {
     if (stop.aborted) return;
     if (!(error instanceof FileError)) throw error;
-    yield { path: '', error: { code: error.code, message: error.message } };
+    yield { path: '', error: { code: error.shownCode, message: error.message } };
   } finally {
     await lister.close();
   }
