@@ -27,10 +27,10 @@ export interface Publication {
 /**
  * Gives a finished part its name.
  *
- * If the server can't rename over a file, the older file is set aside until the part has its name:
- * as `aside`, a name that no earlier connection has used.
- * It goes back if the part does not get the name. One of the two is whole at any moment.
- * `atomicReplace` is then false, because no file had the name for a moment.
+ * If the server can't rename over a file, the older file waits as `aside` until the part has its
+ * name. No earlier connection has used `aside`. The older file goes back if the part does not get
+ * the name. One of the two is whole at any moment. `atomicReplace` is then false, because no file
+ * had the name for a moment.
  *
  * Another transfer may publish under the name meanwhile; then the publication starts over. `settle`
  * repairs what a crash in between leaves. Throws FileError `destination_exists`, `timeout`, or

@@ -59,7 +59,7 @@ export async function runCleanUps(
   await Promise.all(cleanupDeps.long.keys());
 }
 
-/** What is to be done at the server of one URI, and how its outcome is recorded. */
+/** Work at the server of one URI, and the calls that record its outcome. */
 interface Task {
   transferId: string;
   accountId: string;
