@@ -191,49 +191,53 @@ await describeConsole('what the console shows of a transfer', () => {
     },
   );
 
-  test('a transfer of hundreds of attempts shows the latest ones, and others on request', async () => {
-    const transfer_id = newId('txr');
-    const { admitted, started, retry, completed } = TRANSFER_EVENTS;
-    await appendEvents(console.installation.store, streamName('transfer', transfer_id), [
-      { type: 'transfer.created', data: transferCreated({ transfer_id }) },
-      admitted,
-      ...Array.from({ length: 300 }, () => [started, retry]).flat(),
-      started,
-      completed,
-    ]);
-    const address = `/console/transfers/${transfer_id}`;
-    const page = await console.visitSignedIn(address);
-    const more = (name: string) => page.getByRole('button', { name, exact: true });
-    const focused = () => page.evaluate('document.activeElement.textContent');
+  test(
+    'a transfer of hundreds of attempts shows the latest ones, and others on request',
+    LONG,
+    async () => {
+      const transfer_id = newId('txr');
+      const { admitted, started, retry, completed } = TRANSFER_EVENTS;
+      await appendEvents(console.installation.store, streamName('transfer', transfer_id), [
+        { type: 'transfer.created', data: transferCreated({ transfer_id }) },
+        admitted,
+        ...Array.from({ length: 300 }, () => [started, retry]).flat(),
+        started,
+        completed,
+      ]);
+      const address = `/console/transfers/${transfer_id}`;
+      const page = await console.visitSignedIn(address);
+      const more = (name: string) => page.getByRole('button', { name, exact: true });
+      const focused = () => page.evaluate('document.activeElement.textContent');
 
-    const events = page.locator('.timeline li');
-    // The first three, a button, and the last forty.
-    await eventually(() => events.count()).toBe(44);
-    await eventually(() => events.last().innerText()).toContain('Completed');
-    const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
-    expect(await attempts.count()).toBe(21);
-    expect(await attempts.last().innerText()).toMatch(/^301\s/);
-    expect(await page.locator('.shares rect').count()).toBeLessThan(210);
-    await expectAccessible(page);
+      const events = page.locator('.timeline li');
+      // The first three, a button, and the last forty.
+      await eventually(() => events.count()).toBe(44);
+      await eventually(() => events.last().innerText()).toContain('Completed');
+      const attempts = page.getByRole('table', { name: 'Attempts, oldest first' }).getByRole('row');
+      expect(await attempts.count()).toBe(21);
+      expect(await attempts.last().innerText()).toMatch(/^301\s/);
+      expect(await page.locator('.shares rect').count()).toBeLessThan(210);
+      await expectAccessible(page);
 
-    await more('Show 200 of 281 earlier attempts').press('Enter');
-    await eventually(() => attempts.count()).toBe(221);
-    await eventually(focused).toBe('Show 81 earlier attempts');
-    await more('Show 81 earlier attempts').press('Enter');
-    await eventually(() => attempts.count()).toBe(302);
-    // The button is gone, and the keyboard does not begin again at the top of the page.
-    await eventually(focused).not.toContain('Skip to content');
-    await more('Show 200 of 561 events between').press('Enter');
-    await eventually(() => events.count()).toBe(244);
-    await eventually(focused).toBe('Show 200 of 361 events between');
+      await more('Show 200 of 281 earlier attempts').press('Enter');
+      await eventually(() => attempts.count()).toBe(221);
+      await eventually(focused).toBe('Show 81 earlier attempts');
+      await more('Show 81 earlier attempts').press('Enter');
+      await eventually(() => attempts.count()).toBe(302);
+      // The button is gone, and the keyboard does not begin again at the top of the page.
+      await eventually(focused).not.toContain('Skip to content');
+      await more('Show 200 of 561 events between').press('Enter');
+      await eventually(() => events.count()).toBe(244);
+      await eventually(focused).toBe('Show 200 of 361 events between');
 
-    // A link to the state after any event shows that event among its neighbours.
-    await page.goto(`${address}?as_of=100`);
-    await eventually(() => events.count()).toBe(52);
-    const chosen = page.locator('.timeline [aria-current="step"]');
-    await chosen.getByRole('link', { name: 'Show state after revision 100' }).waitFor();
-    await more('Show 94 events between').waitFor();
-  });
+      // A link to the state after any event shows that event among its neighbours.
+      await page.goto(`${address}?as_of=100`);
+      await eventually(() => events.count()).toBe(52);
+      const chosen = page.locator('.timeline [aria-current="step"]');
+      await chosen.getByRole('link', { name: 'Show state after revision 100' }).waitFor();
+      await more('Show 94 events between').waitFor();
+    },
+  );
 
   test('a receipt says what moved, and is printed without the rest of the page', LONG, async () => {
     const { store } = console.installation;
@@ -298,7 +302,7 @@ await describeConsole('what the console shows of a transfer', () => {
     await page.getByRole('heading', { level: 1, name: 'middle.csv' }).waitFor();
   });
 
-  test('a form like another transfer has the values of the one in its address', async () => {
+  test('a form like another transfer has the values of the one in its address', LONG, async () => {
     const [first, second] = [newId('txr'), newId('txr')];
     await createCancelled({ transfer_id: first, metadata: { order: 'first' } });
     await createCancelled({ transfer_id: second, metadata: { order: 'second' } });

@@ -194,22 +194,26 @@ await describeConsole('endpoints in the console', () => {
       },
     );
 
-  test('have a host without the blanks around it, and the form says where another is', async () => {
-    const page = await console.visitSignedIn(`${LIST}/new`);
-    const host = page.getByLabel('Host', { exact: true });
-    await page.getByLabel('Name', { exact: true }).fill(' blanks ');
-    await page.getByLabel('User name').fill('u');
-    await page.getByRole('textbox', { name: 'Password' }).fill('p');
-    await host.fill(' files. example.com ');
-    await save(page).click();
-    await page.getByText('must not contain a blank: remove the one after "files."').waitFor();
-    expect(await host.and(page.locator(':focus')).count()).toBe(1);
-    console.pardon(400);
-    await host.fill(' files.example.com ');
-    await save(page).click();
-    await eventually(() => heading(page)).toBe('blanks');
-    expect(await saved('blanks')).toMatchObject({ settings: { host: 'files.example.com' } });
-  });
+  test(
+    'have a host without the blanks around it, and the form says where another is',
+    LONG,
+    async () => {
+      const page = await console.visitSignedIn(`${LIST}/new`);
+      const host = page.getByLabel('Host', { exact: true });
+      await page.getByLabel('Name', { exact: true }).fill(' blanks ');
+      await page.getByLabel('User name').fill('u');
+      await page.getByRole('textbox', { name: 'Password' }).fill('p');
+      await host.fill(' files. example.com ');
+      await save(page).click();
+      await page.getByText('must not contain a blank: remove the one after "files."').waitFor();
+      expect(await host.and(page.locator(':focus')).count()).toBe(1);
+      console.pardon(400);
+      await host.fill(' files.example.com ');
+      await save(page).click();
+      await eventually(() => heading(page)).toBe('blanks');
+      expect(await saved('blanks')).toMatchObject({ settings: { host: 'files.example.com' } });
+    },
+  );
 
   test('have host keys until a time, which the form does not cut to its day', LONG, async () => {
     const page = await console.visitSignedIn(`${LIST}/new`);
@@ -363,7 +367,7 @@ await describeConsole('endpoints in the console', () => {
     await row.getByText('connection refused: nothing listens at this address').waitFor();
   });
 
-  test('say that a test is about the settings before, once one is edited', async () => {
+  test('say that a test is about the settings before, once one is edited', LONG, async () => {
     const page = await console.visitSignedIn(`${LIST}/new`);
     await page.getByLabel('Name', { exact: true }).fill('edited');
     const host = page.getByLabel('Host', { exact: true });

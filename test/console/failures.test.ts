@@ -188,7 +188,7 @@ await describeConsole('failures in the console', () => {
     console.pardon(503);
   });
 
-  test('a request that can never succeed offers no Retry', async () => {
+  test('a request that can never succeed offers no Retry', LONG, async () => {
     const page = await console.visitSignedIn('/console/transfers?from_date=yesterday');
     await alerts(page).getByText('from_date').waitFor();
     expect(await page.getByRole('button', { name: 'Retry' }).count()).toBe(0);

@@ -272,7 +272,7 @@ await describeConsole('the home page of the console', () => {
     await eventually(() => described(page, 'Transfers')).toBe('1 moving');
   });
 
-  test('leads to an endpoint that rejects the sign-in', async () => {
+  test('leads to an endpoint that rejects the sign-in', LONG, async () => {
     const { sql, commands } = console.installation;
     // It answers probes, so none of them takes the place of the rejection.
     const server = await startSshSignInServer('password', 'another');

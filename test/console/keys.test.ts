@@ -112,7 +112,7 @@ await describeConsole('API keys in the console', () => {
     expect(await statusWith(key)).toBe(200);
   });
 
-  test('that expire soon are not said to be none before the list is there', async () => {
+  test('that expire soon are not said to be none before the list is there', LONG, async () => {
     const page = await console.visitSignedIn('/console');
     const late = Promise.withResolvers<void>();
     await page.route('**/v1/keys', async (route) => {

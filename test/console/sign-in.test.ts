@@ -45,7 +45,7 @@ await describeConsole('the Admin Console', () => {
       expect(page.url()).toBe(`${console.url}/console`);
     });
 
-    test('ends when the user signs out', async () => {
+    test('ends when the user signs out', LONG, async () => {
       const page = await visitSignedIn('/console/transfers');
       await page.getByRole('button', { name: 'Sign out' }).click();
       await eventually(() => heading(page)).toBe('Sign in');

@@ -130,7 +130,7 @@ await describeConsole('the list of transfers', () => {
     },
   );
 
-  test('keeps the filter of a day whose year is typed with a digit too many', async () => {
+  test('keeps the filter of a day whose year is typed with a digit too many', LONG, async () => {
     const page = await console.visitSignedIn(`${list('years')}&from_date=2026-01-01`);
     const from = page.getByLabel('Created from');
     await eventually(() => from.inputValue()).toBe('2026-01-01');
@@ -143,7 +143,7 @@ await describeConsole('the list of transfers', () => {
     expect(await page.getByText('Enter a year of four digits').count()).toBe(0);
   });
 
-  test('shows no rows for a filter that the service rejects', async () => {
+  test('shows no rows for a filter that the service rejects', LONG, async () => {
     await append('rejected', 'a.csv', COMPLETED);
     await untilFound('rejected', 1);
     const page = await console.visitSignedIn(`${list('rejected')}&to_date=2099-01-01`);
@@ -420,7 +420,7 @@ await describeConsole('the list of transfers', () => {
     await page.getByText(/^No connection to the server Next attempt in \d+ \w+$/).waitFor();
   });
 
-  test('shows the result of a retry that leaves the list empty', async () => {
+  test('shows the result of a retry that leaves the list empty', LONG, async () => {
     await append('emptied', 'a.csv', FAILED);
     await append('emptied', 'b.csv', FAILED);
     await untilFound('emptied&status=failed', 2);

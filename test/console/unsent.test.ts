@@ -70,7 +70,7 @@ await describeConsole('unsent input in the console', () => {
     expect(await question(page).count()).toBe(0);
   });
 
-  test('asks before another address of the page fills the form again', async () => {
+  test('asks before another address of the page fills the form again', LONG, async () => {
     const { transferId } = await appendTransfer(console.installation.store, ['cancelled']);
     const row = () =>
       console.installation.sql`select from read.transfers where transfer_id = ${transferId}`;
@@ -92,7 +92,7 @@ await describeConsole('unsent input in the console', () => {
     expect(page.url()).toContain('like=');
   });
 
-  test('is not what is typed to find a file on a server', async () => {
+  test('is not what is typed to find a file on a server', LONG, async () => {
     await configureEndpoint(console.installation, {
       name: 'shelf',
       protocol: 'sftp',

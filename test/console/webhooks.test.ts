@@ -120,7 +120,7 @@ await describeConsole('webhooks in the console', () => {
     await page.getByRole('heading', { name: 'No failed deliveries' }).waitFor();
   });
 
-  test('the retry of several deliveries stops with the session, and continues', async () => {
+  test('the retry of several deliveries stops with the session, and continues', LONG, async () => {
     receiver.behave(500);
     const { installation } = console;
     const id = await addWebhook(installation, receiver.url, ['transfer.completed']);

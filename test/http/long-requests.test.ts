@@ -8,6 +8,7 @@ import { beforeCalls } from '../support/event-store/before-calls.ts';
 import { type Server, startApi, type TestApi } from '../support/http/api.ts';
 import { follow } from '../support/http/server-events.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG } from '../support/run/long.ts';
 import { until } from '../support/service/transfers.ts';
 
 /** The limit of these tests. What they wait for takes longer. */
@@ -99,7 +100,7 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
       expect([answer.status, answer.body.done]).toEqual([200, ids.length]);
     });
 
-    test.concurrent('a folder of a server that takes its time', async () => {
+    test.concurrent('a folder of a server that takes its time', LONG, async () => {
       const partner = createServer((socket) => {
         socket.on('error', () => {});
         setTimeout(() => socket.destroy(), LONG_MS);

@@ -10,6 +10,7 @@ import { PROJECTIONS, projectionConsumer } from '../../src/projections/read-mode
 import { runConsumer } from '../../src/projections/run-consumer.ts';
 import { createProjectionWaiter } from '../../src/projections/wait-for.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   openTestInstallation,
@@ -182,7 +183,7 @@ describeWithPostgres('waiting for a projection', () => {
     expect(here.waiter.lateSince()).toBeNull();
   });
 
-  it('times out while the checkpoint is locked, and can be closed', async () => {
+  it('times out while the checkpoint is locked, and can be closed', LONG, async () => {
     const { position } = await write();
     const third = await openInstallation(here.config, pino({ level: 'silent' }));
     const { promise: free, resolve: release } = Promise.withResolvers<void>();

@@ -28,8 +28,8 @@ import {
   untilCleanedUp,
 } from '../support/service/transfers.ts';
 
-const CANCELLED_EACH = 50;
-const LET_BE = 20;
+const CANCELLED_EACH = 25;
+const LET_BE = 10;
 
 await describeTransfers('cancelling while movers start', () => {
   let installation: TestInstallation;
@@ -85,7 +85,7 @@ await describeTransfers('cancelling while movers start', () => {
     started,
   };
 
-  test('each of 220 transfers ends once, with the same end in all records', async () => {
+  test('each of 110 transfers ends once, with the same end in all records', async () => {
     const all: { id: string; name: string; refused?: string | null }[] = [];
     const submitted = async (name: string) => {
       writeFileSync(join(alpha.root, name), `${name}\n`.repeat(1_000));

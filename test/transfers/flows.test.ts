@@ -215,29 +215,33 @@ await describeTransfers('a flow', () => {
     expect(once).toEqual(['flow.run_failed', 'flow.recovered']);
   });
 
-  test('forgets files that it has not seen for days, although its listing fails', async () => {
-    const { sql } = pair.installation;
-    for (const name of ['old.csv', 'recent.csv']) write(`unseen/${name}`, name);
-    const id = await flows.create('unseen', { ready: { unchanged_for: '1d' } });
-    const seen = async () => {
-      const rows = await sql<{ file_key: string }[]>`
+  test(
+    'forgets files that it has not seen for days, although its listing fails',
+    LONG,
+    async () => {
+      const { sql } = pair.installation;
+      for (const name of ['old.csv', 'recent.csv']) write(`unseen/${name}`, name);
+      const id = await flows.create('unseen', { ready: { unchanged_for: '1d' } });
+      const seen = async () => {
+        const rows = await sql<{ file_key: string }[]>`
         select file_key from work.flow_sightings where flow_id = ${id} order by 1`;
-      return rows.map(({ file_key }) => file_key);
-    };
-    await flows.run(id);
-    const [old, recent, ...others] = await seen();
-    expect([old, recent, others]).toEqual([expect.any(String), expect.any(String), []]);
-    await sql`
+        return rows.map(({ file_key }) => file_key);
+      };
+      await flows.run(id);
+      const [old, recent, ...others] = await seen();
+      expect([old, recent, others]).toEqual([expect.any(String), expect.any(String), []]);
+      await sql`
       update work.flow_sightings set seen_at = now() - interval '3 days'
        where flow_id = ${id} and file_key = ${old as string}`;
-    rmSync(join(pair.alpha.root, 'unseen'), { recursive: true });
-    expect(await flows.run(id)).toMatchObject({ status: 'failed' });
-    await until('the old one is forgotten', async () => !(await seen()).includes(old as string));
-    expect(await seen()).toContain(recent);
-    mkdirSync(join(pair.alpha.root, 'unseen'));
-    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
-    await until('both are forgotten', async () => (await seen()).length === 0);
-  });
+      rmSync(join(pair.alpha.root, 'unseen'), { recursive: true });
+      expect(await flows.run(id)).toMatchObject({ status: 'failed' });
+      await until('the old one is forgotten', async () => !(await seen()).includes(old as string));
+      expect(await seen()).toContain(recent);
+      mkdirSync(join(pair.alpha.root, 'unseen'));
+      expect(await flows.run(id)).toMatchObject({ status: 'empty' });
+      await until('both are forgotten', async () => (await seen()).length === 0);
+    },
+  );
 
   test('reports a failed file, takes the others, and takes it again later', LONG, async () => {
     write('failed/a.csv', 'a');

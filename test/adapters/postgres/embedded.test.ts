@@ -240,7 +240,7 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
-  it('stops with the last process also if that exits without a release', async () => {
+  it('stops with the last process also if that exits without a release', LONG, async () => {
     await useFolder();
     const [one, two] = [await startUser(), await startUser()];
     const pid = postmasterPid();
@@ -297,21 +297,29 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
-  it('stops with the last process, also a server that another one has restarted', async () => {
-    await useFolder();
-    const here = await start();
-    const home = join(dataDir, 'postgres');
-    let released: Promise<void> | undefined;
-    await withFileLock(join(home, 'start.lock'), async () => {
-      // It watches the server no longer, and waits for the lock.
-      released = here.release();
-      await killAll([postmasterPid()!]);
-      // As another process does, which is killed afterwards.
-      await runPostmaster(await openCluster(home, {}), () => true, Number(new URL(here.url).port));
-    });
-    await released;
-    expect(postmasterPid()).toBeNull();
-  });
+  it(
+    'stops with the last process, also a server that another one has restarted',
+    LONG,
+    async () => {
+      await useFolder();
+      const here = await start();
+      const home = join(dataDir, 'postgres');
+      let released: Promise<void> | undefined;
+      await withFileLock(join(home, 'start.lock'), async () => {
+        // It watches the server no longer, and waits for the lock.
+        released = here.release();
+        await killAll([postmasterPid()!]);
+        // As another process does, which is killed afterwards.
+        await runPostmaster(
+          await openCluster(home, {}),
+          () => true,
+          Number(new URL(here.url).port),
+        );
+      });
+      await released;
+      expect(postmasterPid()).toBeNull();
+    },
+  );
 
   it('leaves another process alone that has the process id of a dead server', LONG, async () => {
     await useFolder();

@@ -103,7 +103,7 @@ describeWithPostgres('waybill batches and flows', () => {
     });
   });
 
-  it('says why nothing of a batch moves', async () => {
+  it('says why nothing of a batch moves', LONG, async () => {
     expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({ code: 0 });
     const items = [
       { source_uri: 'sftp://shelf/out/a.csv', destination_uri: 'sftp://shelf/paused/' },
@@ -137,7 +137,7 @@ describeWithPostgres('waybill batches and flows', () => {
     expect(await show()).not.toContain('failing');
   });
 
-  it('says why a flow cannot list its folder, and since when', async () => {
+  it('says why a flow cannot list its folder, and since when', LONG, async () => {
     const flow = ['flows', 'create', 'sftp://shelf/none/', 'sftp://shelf/in/', '--name', 'lost'];
     const id = (await cli.run([...flow, '--every', '1h'])).stdout.trim();
     const shown = async () => (await cli.run(['flows', 'show', id])).stdout;

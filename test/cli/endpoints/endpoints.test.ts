@@ -273,7 +273,7 @@ describeWithPostgres('waybill endpoints', () => {
     expect(await limit('none')).toMatchObject({ code: 0, stdout: 'narrow has no limit\n' });
   });
 
-  it('pauses, resumes and removes an endpoint', async () => {
+  it('pauses, resumes and removes an endpoint', LONG, async () => {
     await add('shelf');
     expect(await cli.run(['endpoints', 'pause', 'shelf'])).toMatchObject({
       code: 0,

@@ -150,7 +150,7 @@ describeWithPostgres('a service that starts while a store is down', () => {
     },
   );
 
-  test('waits for the event store, reports it, and then runs', async () => {
+  test('waits for the event store, reports it, and then runs', LONG, async () => {
     const { baseUrl, start } = await prepare();
     const log = await startFakeEventStoreDb();
     closers.push(() => log.stop());

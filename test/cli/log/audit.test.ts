@@ -72,7 +72,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
   });
   afterAll(() => database.drop());
 
-  it('exports the log in its order, from any position', async () => {
+  it('exports the log in its order, from any position', LONG, async () => {
     const all = (await cli.run(['audit', 'export'])).json<{
       type: string;
       position: string;

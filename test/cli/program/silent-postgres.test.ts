@@ -7,6 +7,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { CLI_TIMEOUT_MS, createCli, settingsFor } from '../../support/service/cli.ts';
 import { until } from '../../support/service/transfers.ts';
 
@@ -38,7 +39,7 @@ describeWithPostgres('a command whose Postgres', () => {
     expect(code).toBe(5);
   });
 
-  test.concurrent('is busy with one statement for long goes on', async () => {
+  test.concurrent('is busy with one statement for long goes on', LONG, async () => {
     const listed = unlessSilent(9_000, async (watch) => {
       watch(busy.url);
       const [row] = await busy.sql`select pg_sleep(12), 'done' as answer`;

@@ -100,7 +100,7 @@ describe('waybill webhooks listen', () => {
     BODY,
   );
 
-  it('shows requests, and rejects those that the secret does not verify', async () => {
+  it('shows requests, and rejects those that the secret does not verify', LONG, async () => {
     const listening = await startListening(cli, ['--secret-file', secretFile, '--json']);
     expect(listening.notes()).toContain('WAYBILL_WEBHOOK_ALLOW_CIDRS=127.0.0.1/32');
     expect(listening.notes()).toContain('transfer.failed --secret-file ...`');

@@ -12,7 +12,7 @@ import {
   type TaskKind,
 } from '../../../src/processes/projections/tasks.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
-import { longUnless } from '../../support/run/long.ts';
+import { LONG, longUnless } from '../../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -195,7 +195,7 @@ describeWithPostgres('jobs of movers that an older copy of the log does not know
   >`
     select transfer_id, status, claim_id from work.transfer_jobs`;
 
-  test('are derived again by a rebuild, without claims whose leases expired', async () => {
+  test('are derived again by a rebuild, without claims whose leases expired', LONG, async () => {
     const known = await submit(installation, 'sftp://elsewhere/a', 'sftp://files/a');
     for (const id of [known, newId('txr')]) await leaveClaim(id);
     await rebuildDispatch(installation.sql, installation.logId);
