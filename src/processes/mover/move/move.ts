@@ -178,8 +178,11 @@ async function moveOpened(
   // Sends nothing before the record names what was opened: the clean-up must find it.
   if (resumable && !(await saver.saveNow()))
     throw new LeaseLost('The lease was lost before the first byte');
+  // The record of a predecessor must not outlive what this attempt has found: a source that
+  // differs from it would fail every retry.
+  const recorded = resumable || move.record !== null;
   const keepProgress = async () => {
-    if (resumable) await saver.saveNow().catch(() => undefined);
+    if (recorded) await saver.saveNow().catch(() => undefined);
   };
   let checking: Promise<void> | null = null;
   const check = () => {
