@@ -63,13 +63,18 @@ export async function runSigner(
   report({ state: 'stand_by' });
   await inOneProcess(deps.locks, 'log signer', signal, async (stop) => {
     let isFirst = true;
+    let signed: CheckpointSigned | null = null;
     while (!stop.aborted) {
       let pauseMs = everyMs;
       try {
         if (isFirst) pauseMs = await untilDue(deps, everyMs);
-        else await signIfNeeded(deps, newCause());
+        else signed = (await signIfNeeded(deps, newCause())) ?? signed;
         isFirst = false;
-        report({ state: 'signing', size: (await latestCheckpoint(deps.sql))?.size ?? null });
+        // The tables do not show yet what was signed now.
+        const sizes = [signed, await latestCheckpoint(deps.sql)].flatMap(
+          (each) => each?.size ?? [],
+        );
+        report({ state: 'signing', size: sizes.length > 0 ? Math.max(...sizes) : null });
       } catch (error) {
         if (stop.aborted) break;
         deps.logger.error({ err: error }, 'no checkpoint could be signed; retrying in 5 s');

@@ -174,6 +174,26 @@ function signerTests(open: () => Promise<TestInstallation>): void {
     expect(await checkpoints()).toBeGreaterThan(0);
   });
 
+  it('shows at once what it has signed, also while the tables are behind', async () => {
+    const before = await now();
+    await happen();
+    await installation.commands.catchUp('proof');
+    const stopping = new AbortController();
+    const told: SignerStatus[] = [];
+    // Nothing folds the checkpoint that it signs.
+    const running = runSigner(installation, stopping.signal, (status) => told.push(status), 50);
+    const signing = (size: number): SignerStatus => ({ state: 'signing', size });
+    try {
+      await expect.poll(() => told, { timeout: 30_000 }).toContainEqual(signing(before.size + 2));
+      const rounds = told.length;
+      await expect.poll(() => told.length, { timeout: 30_000 }).toBeGreaterThan(rounds + 1);
+      expect(told.at(-1)).toEqual(signing(before.size + 2));
+    } finally {
+      stopping.abort();
+      await running;
+    }
+  });
+
   it('signs also if no process lives until the next checkpoint', async () => {
     await now();
     await happen();
