@@ -6,6 +6,7 @@ import {
   type SentCheckpoint,
   SinkRefuses,
 } from '../../adapters/checkpoint-sinks/port.ts';
+import { timeLimit } from '../../adapters/files/abort.ts';
 import { commitAlways } from '../../adapters/files/commit.ts';
 import { openFileEndpoint } from '../../adapters/files/open.ts';
 import { type FileEndpoint, FileError } from '../../adapters/files/port.ts';
@@ -31,7 +32,11 @@ export interface EndpointSinkDeps {
  * folder such as `s3://archive/checkpoints/`. It replaces no file. A bucket with a default
  * retention locks each of them.
  */
-export function createEndpointSink(deps: EndpointSinkDeps, folder: string): CheckpointSink {
+export function createEndpointSink(
+  deps: EndpointSinkDeps,
+  folder: string,
+  withinMs = WITHIN_MS,
+): CheckpointSink {
   const base = folder.endsWith('/') ? folder : `${folder}/`;
 
   async function withFile<T>(
@@ -57,15 +62,18 @@ export function createEndpointSink(deps: EndpointSinkDeps, folder: string): Chec
 
   return {
     newest: () => withFile(checkpointFile(0), newestIn),
-    has: (size) => withFile(checkpointFile(size), isThere),
+    has: (size) =>
+      withFile(checkpointFile(size), (remote, path) => isThere(remote, path, withinMs)),
     keep: (checkpoint) =>
-      withFile(checkpointFile(checkpoint.size), (remote, path) => write(remote, path, checkpoint)),
+      withFile(checkpointFile(checkpoint.size), (remote, path) =>
+        write(remote, path, checkpoint, withinMs),
+      ),
   };
 }
 
 /** Returns the note of the largest checkpoint in the folder of a file; null if there is none. */
 async function newestIn(remote: FileEndpoint, path: string): Promise<string | null> {
-  const signal = AbortSignal.timeout(LIST_WITHIN_MS);
+  const signal = timeLimit(LIST_WITHIN_MS, 'open');
   const folder = path.includes('/') ? dirname(path) : '';
   const entries = await remote.list(folder, signal).catch((error: unknown) => {
     if (error instanceof FileError && error.code === 'source_not_found') return [];
@@ -75,8 +83,8 @@ async function newestIn(remote: FileEndpoint, path: string): Promise<string | nu
   return name && read(remote, join(folder, name), signal);
 }
 
-async function isThere(remote: FileEndpoint, path: string): Promise<boolean> {
-  const found = read(remote, path, AbortSignal.timeout(WITHIN_MS));
+async function isThere(remote: FileEndpoint, path: string, withinMs: number): Promise<boolean> {
+  const found = read(remote, path, timeLimit(withinMs, 'open'));
   return found.then(
     () => true,
     (error: unknown) => {
@@ -87,8 +95,13 @@ async function isThere(remote: FileEndpoint, path: string): Promise<boolean> {
 }
 
 /** Writes the note, unless the file is there. Throws SinkRefuses if the file has another note. */
-async function write(remote: FileEndpoint, path: string, { note }: SentCheckpoint): Promise<void> {
-  const signal = AbortSignal.timeout(WITHIN_MS);
+async function write(
+  remote: FileEndpoint,
+  path: string,
+  { note }: SentCheckpoint,
+  withinMs: number,
+): Promise<void> {
+  const signal = timeLimit(withinMs, 'transfer');
   const text = Buffer.from(note);
   const content = new Uint8Array(new SharedArrayBuffer(text.length));
   content.set(text);

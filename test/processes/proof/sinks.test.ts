@@ -12,12 +12,14 @@ import { checkpointFile } from '../../../src/adapters/checkpoint-sinks/port.ts';
 import { headOfNote, type TreeHead } from '../../../src/domain/proof/checkpoint.ts';
 import { isConsistent } from '../../../src/domain/proof/proofs.ts';
 import { checkpointNow } from '../../../src/processes/proof/checkpoint-now.ts';
+import { createEndpointSink } from '../../../src/processes/proof/endpoint-sink.ts';
 import { openCheckpointSink, openSinks } from '../../../src/processes/proof/open-sink.ts';
 import { sinkStates } from '../../../src/processes/proof/sink-table.ts';
 import { type NamedSink, runSinks, type SinkStatus } from '../../../src/processes/proof/sinks.ts';
 import { sinkFaults } from '../../../src/processes/verification/sink-faults.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
+import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -240,6 +242,20 @@ describeWithPostgres('the sinks of checkpoints', () => {
       const kept = { size, error: null, next_try_at: null, taken_at: expect.any(String) };
       await eventually(states).toMatchObject([{ state: kept }, { state: kept }, { state: null }]);
     });
+  });
+
+  it('say that a server does not answer', async () => {
+    const { hostname, port } = new URL(String(bucket.request.endpoint_url));
+    const line = await startTcpProxy({ host: hostname, port: Number(port) });
+    onTestFinished(() => line.close());
+    const endpoint_url = `http://127.0.0.1:${line.port}`;
+    await configureEndpoint(installation, { ...bucket.request, name: 'silent', endpoint_url });
+    line.stall(true);
+    const deps = { ...installation, endpoints: installation.commands.endpoints };
+    const sink = createEndpointSink(deps, 's3://silent/checkpoints/', 500);
+    const kept = sink.keep({ size: 1, note: 'a note' }, async () => []);
+    await expect(kept).rejects.toThrow('No answer within 0.5 s');
+    await expect(sink.has(1)).rejects.toThrow('No answer within 0.5 s');
   });
 
   it('keep checkpoints also if they do not show what they have', async () => {
