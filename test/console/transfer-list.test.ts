@@ -177,7 +177,7 @@ await describeConsole('the list of transfers', () => {
           return range.getBoundingClientRect().left;
         }
       })()`) as Promise<number>;
-    const folders = ['\u05d0\u05d1', '\u05d2\u05d3', '7', '\u05d4\u05d5'];
+    const folders = ['\u05d0\u05d1', '\u05d2\u05d3', '7'];
     const places = await Promise.all(folders.map((folder) => left('\u05d4\u05d5.pdf', folder)));
     expect(places).toEqual(places.toSorted((a, b) => a - b));
     // The ending of a name stays at its right.
@@ -305,21 +305,46 @@ await describeConsole('the list of transfers', () => {
 
     const column = (name: string) => page.getByRole('columnheader', { name, exact: true });
     await page.getByRole('button', { name: 'Columns' }).click();
-    await dialog.getByLabel('Speed').uncheck();
+    await dialog.getByLabel('Size').uncheck();
     await dialog.getByLabel('Completed').check();
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Close' }).click();
     await column('Completed').waitFor();
     await page.reload();
     await column('Completed').waitFor();
-    expect(await column('Speed').count()).toBe(0);
+    expect(await column('Size').count()).toBe(0);
 
     // More columns than fit scroll in their frame, and the page does not.
     await page.evaluate("localStorage.setItem('waybill-hidden-columns', '[]')");
     await page.reload();
-    await column('Speed').waitFor();
+    await column('Size').waitFor();
     expect(await beyond(page, '.rows')).toBeGreaterThan(0);
     expect(await beyond(page, 'html')).toBe(0);
+  });
+
+  test('shows twelve rows on a laptop, and in each how it went', async () => {
+    for (let file = 0; file < 13; file++)
+      await append('dense', `statement-of-the-month-${file}.csv`, file % 2 ? FAILED : COMPLETED);
+    await untilFound('dense', 13);
+    // The default view: a filter has a line of its own.
+    await append('newest', 'newest.csv', COMPLETED);
+    const page = await console.visitSignedIn('/console/transfers', {
+      viewport: { width: 1440, height: 900 },
+    });
+    await page.getByRole('link', { name: 'newest.csv' }).waitFor();
+    const inSight = `[...document.querySelectorAll('tbody tr')]
+      .filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length`;
+    expect(await page.evaluate(inSight)).toBeGreaterThanOrEqual(12);
+    const row = (file: string) => page.getByRole('row').filter({ hasText: file });
+    const progress = (file: string) => row(file).locator('[data-heading="Progress"]').innerText();
+    expect(await progress('month-10.csv')).toMatch(/^Took /);
+    expect(await progress('month-11.csv')).toBe('The server took too long');
+    // The file has its name above, and is only in the whole addresses.
+    const route = row('month-10.csv').locator('.from-to');
+    expect(await route.innerText()).toMatch(/^sftp:\/\/held\/dense\/\s*→\s*sftp:\/\/held\/in\/$/);
+    expect(await route.getAttribute('title')).toContain('/dense/statement-of-the-month-10.csv');
+    await page.setViewportSize({ width: 375, height: 800 });
+    await expectNoSidewaysScroll(page);
   });
 
   test('shows its first columns whole at every width', LONG, async () => {

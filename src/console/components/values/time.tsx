@@ -12,12 +12,18 @@ const UNITS: [unit: Intl.RelativeTimeFormatUnit, seconds: number][] = [
 const relative = new Intl.RelativeTimeFormat('en');
 const EVERY_MS = 10_000;
 
+interface TimeProps {
+  at: string | null;
+  brief?: boolean;
+  short?: boolean;
+}
+
 /**
  * Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. On paper
  * and on a receipt it has its offset from UTC: there, no switch says which zone was chosen. In brief
- * it is only relative, with the rest on hover.
+ * it is only relative, with the rest on hover. A short one has whole seconds, and is in one line if there is room.
  */
-export function Time({ at, brief = false }: { at: string | null; brief?: boolean }) {
+export function Time({ at, brief = false, short = false }: TimeProps) {
   const zone = useZone();
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -32,9 +38,11 @@ export function Time({ at, brief = false }: { at: string | null; brief?: boolean
       </time>
     );
   const [date, ...clock] = absolute(at, zone).split(' ');
+  const time = clock.join(' ');
   return (
-    <time dateTime={at} title={absolute(at, 'utc')}>
-      <span class="whole">{date}</span> <span class="whole">{clock.join(' ')}</span>{' '}
+    <time dateTime={at} title={absolute(at, 'utc')} class={short ? 'short' : undefined}>
+      <span class="whole">{date}</span>{' '}
+      <span class="whole">{short ? time.replace(/\.\d+/, '') : time}</span>{' '}
       {zone === 'local' && <span class="offset">{offsetAt(at)} </span>}
       <span class="relative">{distance(at)}</span>
     </time>

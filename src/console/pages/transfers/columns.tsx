@@ -10,7 +10,7 @@ import { Time } from '../../components/values/time.tsx';
 import { bytes, duration, speed } from '../../components/values/units.ts';
 import { Reason } from './reason.tsx';
 import { TransferState } from './states.tsx';
-import { readable } from './uri.tsx';
+import { readable, withoutName } from './uri.tsx';
 import { Wait } from './wait.tsx';
 
 export type Row = TransferListItem &
@@ -24,9 +24,14 @@ export const FILE: Column<Row> = {
       <a class="file" href={`/console/transfers/${id}`}>
         <FileName of={file_name} />
       </a>
-      <span class="route mono clamp" title={`${source} → ${destination}`}>
-        <Path of={readable(source)} /> <span aria-hidden="true">→</span>{' '}
-        <Path of={readable(destination)} />
+      <span class="route mono clamp from-to" title={`${source} → ${destination}`}>
+        <span>
+          <Path of={withoutName(readable(source), file_name)} />
+        </span>{' '}
+        <span aria-hidden="true">→</span>{' '}
+        <span>
+          <Path of={withoutName(readable(destination), file_name)} />
+        </span>
       </span>
     </>
   ),
@@ -35,35 +40,42 @@ export const FILE: Column<Row> = {
 /** The columns that can be hidden, by the names under which the browser keeps them. */
 const COLUMNS = {
   state: { heading: 'State', cell: ({ status }) => <TransferState status={status} /> },
-  progress: {
-    heading: 'Progress',
-    cell: ({ status, progress_pct, file_name, waiting_for, error }) => {
-      if (waiting_for) return <Wait for={waiting_for} inRowAfter={error} />;
-      if (status === 'failed' && error) return <Reason of={error} />;
-      return status === 'in_progress' ? (
-        <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} />
-      ) : null;
-    },
-  },
-  speed: {
-    heading: 'Speed',
-    kind: 'number',
-    cell: ({ status, speed_bps }) => (status === 'in_progress' ? speed(speed_bps ?? null) : null),
-  },
-  time_left: {
-    heading: 'Time left',
-    kind: 'number',
-    cell: ({ status, seconds_left }) =>
-      status === 'in_progress' && seconds_left != null ? duration(seconds_left) : null,
-  },
+  progress: { heading: 'Progress', cell: (row) => <HowFar row={row} /> },
   size: { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
-  created: { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
+  created: { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} short /> },
   completed: {
     heading: 'Completed',
-    cell: ({ completed_at }) => (completed_at ? <Time at={completed_at} /> : null),
+    cell: ({ completed_at }) => (completed_at ? <Time at={completed_at} short /> : null),
   },
   id: { heading: 'Id', cell: ({ id }) => <span class="mono">{id}</span> },
 } satisfies Record<string, Column<Row>>;
+
+/**
+ * How far a transfer is: why it waits or failed, its progress, speed and time left, or how long it
+ * took from its creation.
+ */
+function HowFar({ row }: { row: Row }) {
+  const { status, error, waiting_for, created_at, completed_at } = row;
+  if (waiting_for) return <Wait for={waiting_for} inRowAfter={error} />;
+  if (status === 'failed' && error) return <Reason of={error} />;
+  if (status === 'in_progress') return <Moving row={row} />;
+  if (completed_at === null) return null;
+  const seconds = (Date.parse(completed_at) - Date.parse(created_at)) / 1_000;
+  return <span class="wait">Took {seconds < 1 ? 'less than 1 s' : duration(seconds)}</span>;
+}
+
+function Moving({ row: { file_name, progress_pct, speed_bps, seconds_left } }: { row: Row }) {
+  const pace = [
+    speed_bps != null && speed(speed_bps),
+    seconds_left != null && `${duration(seconds_left)} left`,
+  ].filter(Boolean);
+  return (
+    <span class="wait">
+      <Progress percent={progress_pct ?? 0} label={`Progress of ${file_name}`} />
+      {pace.length > 0 && <span class="pace number">{pace.join(', ')}</span>}
+    </span>
+  );
+}
 
 type Name = keyof typeof COLUMNS;
 const NAMES = Object.keys(COLUMNS) as Name[];

@@ -17,6 +17,11 @@ export function readable(uri: string): string {
   });
 }
 
+/** Returns the folder of a URI that ends with this name; the whole URI of a file of another name. */
+export function withoutName(uri: string, name: string): string {
+  return uri.endsWith(`/${name}`) ? uri.slice(0, -name.length) : uri;
+}
+
 /** A URI as it is, to be copied. */
 export function Uri({ of }: { of: string }) {
   return (
