@@ -124,4 +124,32 @@ await describeConsole('the pages of administration', () => {
     await expect.poll(() => page.evaluate(scheme)).toBe('light dark');
     await expectAccessible(page);
   });
+
+  test('frames and quiet texts are stronger for a user who asks for more contrast', async () => {
+    const page = await console.visitSignedIn('/console/operations', { contrast: 'no-preference' });
+    const colours = () =>
+      page.evaluate(`[
+        getComputedStyle(document.querySelector('.card')).borderTopColor,
+        getComputedStyle(document.querySelector('.subtitle')).color,
+      ]`) as Promise<[string, string]>;
+    const [frame, quiet] = await colours();
+    await page.emulateMedia({ contrast: 'more' });
+    const [strongFrame, strongText] = await colours();
+    expect(strongFrame).not.toBe(frame);
+    expect(strongText).not.toBe(quiet);
+    await expectGoodLooks(page);
+  });
+
+  test('the header leaves the screen at a zoom of 400 %, and stays at 200 %', async () => {
+    const page = await console.visitSignedIn('/console/operations', {
+      viewport: { width: 360, height: 225 },
+    });
+    await page.locator('.chart').first().waitFor();
+    const bottom = `document.querySelector('.sidebar').getBoundingClientRect().bottom`;
+    await page.evaluate('scrollTo(0, 600)');
+    await expect.poll(() => page.evaluate(bottom)).toBeLessThanOrEqual(0);
+    await page.setViewportSize({ width: 720, height: 450 });
+    await page.evaluate('scrollTo(0, 700)');
+    await expect.poll(() => page.evaluate(bottom)).toBeGreaterThan(0);
+  });
 });
