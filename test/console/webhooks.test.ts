@@ -218,17 +218,42 @@ await describeConsole('webhooks in the console', () => {
     const deliver = () =>
       ping(console.installation.sql, { webhookId: id, accountId: 'acc_default' });
     await deliver();
-    await eventually(() => success.innerText()).toContain('0 % (0 of the last 1)');
+    await eventually(() => success.innerText()).toContain('0 % (0 of the last 1 that ended)');
     expect(await success.innerText()).toContain('answered 500');
     receiver.behave(200);
     await deliver();
-    await eventually(() => success.innerText()).toContain('50 % (1 of the last 2)');
+    await eventually(() => success.innerText()).toContain('50 % (1 of the last 2 that ended)');
     await expectAccessible(page);
     await success.getByRole('link', { name: 'ping' }).click();
     await eventually(() => heading(page)).toBe('Delivery of ping');
     await eventually(() => state(page)).toContain('Failed');
     await page.getByRole('button', { name: 'Retry' }).click();
     await eventually(() => state(page)).toContain('Delivered');
+  });
+
+  test('a webhook counts the attempts that fail before their deliveries end', async () => {
+    const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+    // One was delivered at once, two failed twice and wait for long.
+    await console.installation.sql`
+      with added as (
+        insert into work.deliveries (id, webhook_id, account_id, event_id, event_type, body, status,
+            attempts, ended_at, last_status_code)
+        select 'dlv_wait_' || n, ${id}, 'acc_default', 'evt_wait_' || n, 'transfer.completed', '{}',
+               case n when 0 then 'delivered' else 'pending' end, case n when 0 then 1 else 2 end,
+               case n when 0 then now() end, case n when 0 then 200 else 503 end
+          from generate_series(0, 2) as n
+        returning *)
+      insert into work.pending_deliveries (delivery_id, webhook_id, event_id, due_at, tries)
+      select id, webhook_id, event_id, now() + interval '1 hour', 2 from added where status = 'pending'`;
+    const page = await console.visitSignedIn(`/console/webhooks/${id}`);
+    const success = page.getByRole('region', { name: 'Success' });
+    const fact = (name: string) => success.locator('.facts div').filter({ hasText: name });
+    await eventually(() => fact('Success rate').innerText()).toContain('(1 of the last 1 that');
+    expect(await fact('Failed attempts').innerText()).toContain('4 of 5 for the last 3');
+    expect(await fact('Waiting for a retry').innerText()).toMatch(
+      /2 deliveries\s+Next attempt in \d+/,
+    );
+    await expectAccessible(page);
   });
 
   test(

@@ -2,14 +2,19 @@ import type { Delivery } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Facts } from '../../components/values/facts.tsx';
+import { Status } from '../../components/values/status.tsx';
 import { Time } from '../../components/values/time.tsx';
+import { many } from '../../components/values/units.ts';
 import { DeliveryStrip, lastResponse } from './delivery-columns.tsx';
 
 /** The largest page of the API. */
 const LATEST = 100;
 const LOOK_MS = 3_000;
 
-/** Shows how many of a webhook's latest deliveries succeeded, and the last one that failed. */
+/**
+ * Shows how many of a webhook's latest deliveries succeeded, how many of their attempts failed, what
+ * waits for a retry, and the last one that failed.
+ */
 export function Success({ webhookId }: { webhookId: string }) {
   const { data } = useLoad(
     async (signal) => {
@@ -36,6 +41,8 @@ export function Success({ webhookId }: { webhookId: string }) {
       <Facts
         of={{
           'Success rate': rateOf(latest),
+          'Failed attempts': failedAttempts(latest),
+          'Waiting for a retry': <Retries of={latest.filter(waitsForRetry)} />,
           'Latest deliveries': <DeliveryStrip deliveries={latest} />,
           'Last failed delivery': failed ? (
             <a href={`/console/webhooks/${webhookId}/deliveries/${failed.id}`}>
@@ -54,9 +61,44 @@ export function Success({ webhookId }: { webhookId: string }) {
 
 /** Returns the share of the ended deliveries that succeeded, with the counts behind it. */
 function rateOf(deliveries: Delivery[]): string | null {
-  const ended = deliveries.filter(({ status }) => status !== 'pending');
-  if (ended.length === 0) return null;
-  const delivered = ended.filter(({ status }) => status === 'delivered').length;
+  if (deliveries.length === 0) return null;
+  const ended = deliveries.filter(({ status }) => status !== 'pending').length;
+  if (ended === 0) return `None of the last ${deliveries.length} has ended`;
+  const share = (deliveredOf(deliveries) * 100) / ended;
   // Rounded down: 99.9 % with a failure is not 100 %.
-  return `${Math.floor((delivered * 100) / ended.length)} % (${delivered} of the last ${ended.length})`;
+  return `${Math.floor(share)} % (${deliveredOf(deliveries)} of the last ${ended} that ended)`;
+}
+
+/** Counts the attempts that failed, also those of deliveries that succeeded later or may do so. */
+function failedAttempts(deliveries: Delivery[]): string | null {
+  const attempts = deliveries.reduce((sum, delivery) => sum + delivery.attempts, 0);
+  if (attempts === 0) return null;
+  const latest = many(deliveries.length, 'delivery', 'deliveries');
+  return `${attempts - deliveredOf(deliveries)} of ${attempts} for the last ${latest}`;
+}
+
+/** Each delivery that succeeded has one attempt that did not fail: its last. */
+function deliveredOf(deliveries: Delivery[]): number {
+  return deliveries.filter(({ status }) => status === 'delivered').length;
+}
+
+function waitsForRetry({ status, attempts }: Delivery): boolean {
+  return status === 'pending' && attempts > 0;
+}
+
+/** Counts the deliveries whose attempts have failed so far, and says when the next attempt is. */
+function Retries({ of: waiting }: { of: Delivery[] }) {
+  const [next] = waiting.flatMap(({ next_attempt_at }) => next_attempt_at ?? []).sort();
+  if (waiting.length === 0) return <>None</>;
+  return (
+    <span class="long">
+      <Status tone="warning">{many(waiting.length, 'delivery', 'deliveries')}</Status>
+      {next && (
+        <>
+          {' '}
+          Next attempt <Time at={next} brief />
+        </>
+      )}
+    </span>
+  );
 }
