@@ -88,6 +88,35 @@ await describeConsole('batches in the console', () => {
     await expectAccessible(page);
   });
 
+  test('many failures are counted by reason, and each reason leads to its files', async () => {
+    const destination_uri = 'sftp://shelf/in/';
+    const items = [
+      ...Array.from({ length: 103 }, (_, file) => `sftp://nowhere/${file}.csv`),
+      ...['x.csv', 'y.csv'].map((name) => `sftp://shelf/out/gone/${name}`),
+    ].map((source_uri) => ({ source_uri, destination_uri }));
+    const answer = await fetch(`${console.url}/v1/batches`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${console.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ items }),
+    });
+    const { id } = (await answer.json()) as { id: string };
+    const page = await console.visitSignedIn(`/console/batches/${id}`);
+    await page.getByText('105 of 105 files ended, 105 failed').waitFor();
+    const reasons = page.getByRole('table', { name: 'Reasons of these failures' }).locator('tbody');
+    await eventually(() => reasons.getByRole('row').allInnerTexts()).toEqual([
+      expect.stringMatching(/^No endpoint for the source\s+103\s+Configure an endpoint/),
+      expect.stringMatching(/^Source file not found\s+2\s+Check the path/),
+    ]);
+    const newest = page.getByRole('table', { name: 'Newest failed transfers' }).locator('tbody');
+    expect(await newest.getByRole('row').count()).toBe(10);
+    await expectAccessible(page);
+    await page.setViewportSize({ width: 320, height: 700 });
+    await expectNoSidewaysScroll(page);
+    await reasons.getByRole('link', { name: 'Source file not found' }).click();
+    const files = async () => (await page.locator('.file').allInnerTexts()).sort();
+    await eventually(files).toEqual(['x.csv', 'y.csv']);
+  });
+
   test('a batch says why its folder cannot be listed', async () => {
     const gone = { ...shelf.endpoint, name: 'void', port: await freePort() };
     await configureEndpoint(console.installation, gone);

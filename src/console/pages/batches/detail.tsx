@@ -71,7 +71,11 @@ export function BatchPage() {
       )}
       <Waits batch={data} />
       {counts.failed > counts.rejected && (
-        <Failures batchId={id} failed={counts.failed - counts.rejected} />
+        <Failures
+          batchId={id}
+          failed={counts.failed - counts.rejected}
+          ended={data.ended_at !== null}
+        />
       )}
       {counts.rejected > 0 && <Rejected batchId={id} rejected={counts.rejected} />}
       <FilesByState batch={data} />
