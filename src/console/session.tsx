@@ -33,8 +33,8 @@ export type Scope = Session['scopes'][number];
 export const SIGN_IN = '/console/sign-in';
 /**
  * Local storage item that names the session and its account. All tabs share one session; a change
- * of this item notifies the other tabs. Only a sign-out removes it: after another end of the
- * session, each tab finds out by itself, and keeps what the user typed into it.
+ * of this item notifies the other tabs. Only a sign-out removes it: another end of the session is
+ * found out by each tab itself. In both cases a tab keeps what the user typed into it.
  */
 const SIGNED_IN = 'waybill-signed-in';
 const Context = createContext<SessionState>({
@@ -78,9 +78,15 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
   }, []);
   useEffect(() => setCovered(cover !== null), [cover]);
   useEffect(() => {
+    function end(): void {
+      latest.current++;
+      if (unsent.size > 0) setCover('ended');
+      else setSession(null);
+    }
     function refresh(): void {
       if (localStorage.getItem(SIGNED_IN) === null) {
-        setSession(null);
+        if (unsent.size > 0) setEnded('You signed out in another tab');
+        end();
         return;
       }
       const asked = ++latest.current;
@@ -99,8 +105,7 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     whenSessionEnds(({ code, detail }) => {
       // Requests under way when the session ended get another code, which gives no reason.
       if (code === 'session_ended') setEnded(detail);
-      if (unsent.size > 0) setCover('ended');
-      else setSession(null);
+      end();
     });
     refresh();
     window.addEventListener('storage', onStorage);

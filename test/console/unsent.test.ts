@@ -6,6 +6,7 @@ import {
   expectAccessible,
   provideKey,
 } from '../support/console/console.ts';
+import { signIn } from '../support/console/pages.ts';
 import { turn, useConsole } from '../support/console/use-console.ts';
 import { LONG } from '../support/run/long.ts';
 import { configureEndpoint } from '../support/service/installation.ts';
@@ -155,6 +156,31 @@ await describeConsole('unsent input in the console', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await answer(page, 'Stay');
     expect(await name.inputValue()).toBe('partner');
+  });
+
+  test('stays when another tab signs out, until the same key signs in', async () => {
+    const page = await console.visitSignedIn('/console/settings/endpoints/new');
+    const name = page.getByLabel('Name', { exact: true });
+    await name.fill('partner');
+    const other = await page.context().newPage();
+    await other.goto('/console/webhooks');
+    await other.getByRole('button', { name: 'Sign out' }).click();
+    await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+    const again = page.getByRole('dialog', { name: 'Sign in again' });
+    await again.getByText('You signed out in another tab').waitFor();
+    await expectAccessible(page);
+    await signIn(other, console.key);
+    await again.waitFor({ state: 'detached' });
+    expect(await name.inputValue()).toBe('partner');
+
+    // What one user typed is not for another.
+    await other.getByRole('button', { name: 'Sign out' }).click();
+    await again.waitFor();
+    const { key } = await provideKey(console.installation, { name: 'other', scopes: ['admin'] });
+    await signIn(other, key);
+    await again.waitFor({ state: 'detached' });
+    await eventually(() => name.inputValue()).toBe('');
+    console.pardonPolls(401);
   });
 
   test('stays when another tab switches the account, for which it is not', LONG, async () => {
