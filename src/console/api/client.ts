@@ -36,6 +36,22 @@ export function invalidField(field: string, message: string): RequestFailed {
   });
 }
 
+const CHANGED = 412;
+
+/** A form shows an older version than the service has, as the page itself has found. */
+export function changedMeanwhile(title: string): RequestFailed {
+  return new RequestFailed({
+    ...unreachable(),
+    title,
+    status: CHANGED,
+    detail: title,
+    code: 'precondition_failed',
+  });
+}
+
+/** Returns true if a form shows an older version than the service has. It can never succeed. */
+export const isOutdated = ({ status }: Problem): boolean => status === CHANGED;
+
 type Input<O> = Omit<O, 'answer'> & Pick<AnyInput, 'signal' | 'idempotencyKey' | 'revision'>;
 type Answer<O> = O extends { answer: infer A } ? A : never;
 /** An operation without required input takes its name alone. */
@@ -66,7 +82,8 @@ export function whenSessionEnds(listener: (problem: Problem) => void): void {
 }
 
 /** Returns true if no answer of the service came. */
-export const isUnanswered = ({ request_id }: Problem): boolean => request_id === '';
+export const isUnanswered = ({ request_id, status }: Problem): boolean =>
+  request_id === '' && status !== CHANGED;
 
 /** Returns true if the same request may succeed later. */
 export function isTransient({ status }: Problem): boolean {

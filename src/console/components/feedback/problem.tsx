@@ -1,9 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { isTransient, isUnanswered, type RequestFailed } from '../../api/client.ts';
+import { isOutdated, isTransient, isUnanswered, type RequestFailed } from '../../api/client.ts';
 import type { Loaded } from '../../api/use-load.ts';
-
-/** The page shows an older version than the service has. Its form can never succeed. */
-const CHANGED = 412;
 
 interface ProblemNoticeProps {
   error: RequestFailed;
@@ -15,18 +12,20 @@ interface ProblemNoticeProps {
 
 /** Shows an error beside its cause. */
 export function ProblemNotice({ error, retry, unsure = false }: ProblemNoticeProps) {
-  const { title, detail, status, request_id, transfer_ids } = error.problem;
+  const { title, detail, request_id, transfer_ids } = error.problem;
+  const outdated = isOutdated(error.problem);
   return (
     <div
       class={isUnanswered(error.problem) ? 'notice danger unanswered' : 'notice danger'}
       role="alert"
     >
       <p>
-        <strong>{title}.</strong> {detail}
+        <strong>{title}.</strong>{' '}
+        {outdated
+          ? 'It was saved elsewhere after you had opened it here. This form was not saved.'
+          : detail}
       </p>
-      {status === CHANGED && unsure && (
-        <p>An earlier click got no answer. It may have saved your changes.</p>
-      )}
+      {outdated && unsure && <p>An earlier click got no answer. It may have saved your changes.</p>}
       {transfer_ids && (
         <ul aria-label="Transfers">
           {transfer_ids.map((id) => (
@@ -44,7 +43,7 @@ export function ProblemNotice({ error, retry, unsure = false }: ProblemNoticePro
           Retry
         </button>
       )}
-      {status === CHANGED && (
+      {outdated && (
         // The browser asks before it drops what the user has typed.
         <button type="button" onClick={() => location.reload()}>
           Load the current version

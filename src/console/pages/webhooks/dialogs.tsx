@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Webhook } from '../../api/api-types.ts';
-import { call } from '../../api/client.ts';
+import { call, changedMeanwhile } from '../../api/client.ts';
 import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { CloseButton } from '../../components/dialogs/dialog.tsx';
 import { ShownOnce } from '../../components/dialogs/shown-once.tsx';
@@ -23,14 +23,19 @@ export function ChangeWebhook({
   onChanged,
   onClose,
 }: DialogProps & { onChanged: (webhook: Webhook) => void }) {
+  const [opened] = useState(webhook);
   const [url, setUrl] = useState(webhook.url);
   const [events, setEvents] = useState(webhook.events);
   const [enabled, setEnabled] = useState(webhook.enabled);
 
   async function save(): Promise<void> {
+    const path = { webhook_id: webhook.id };
+    // The request names all of the form, so it would undo a change that the form does not show.
+    const current = await call('GET /v1/webhooks/{webhook_id}', { path });
+    if (current.updated_at !== opened.updated_at) throw changedMeanwhile('The webhook has changed');
     onChanged(
       await call('PATCH /v1/webhooks/{webhook_id}', {
-        path: { webhook_id: webhook.id },
+        path,
         body: { url: url.trim(), events, enabled },
       }),
     );
