@@ -21,7 +21,8 @@ interface TimeProps {
 /**
  * Shows a time in the chosen zone, and relative to now. Hovering shows UTC. null is a dash. On paper
  * and on a receipt it has its offset from UTC: there, no switch says which zone was chosen. In brief
- * it is only relative, with the rest on hover. A short one has whole seconds, and is in one line if there is room.
+ * it is only relative, with the rest on hover. A short one has whole seconds, and is in one line if
+ * there is room.
  */
 export function Time({ at, brief = false, short = false }: TimeProps) {
   const zone = useZone();
