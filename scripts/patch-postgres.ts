@@ -4,14 +4,14 @@
  * statements of a dead transaction may run on another connection. docs/architecture.md has more.
  *
  * Also lets a pool use the connection that was used last (as shipped, it uses all in turn), opens
- * few connections for a burst of short queries, lets V8 free the memory of ended queries early, and
- * takes a long parameter in parts.
+ * few connections for a burst of short queries, lets V8 free the memory of ended queries early,
+ * takes a long parameter in parts, and closes a session that takes no writes.
  *
  * Upstream: issues 1066, 1133, 1154, 1186, 1189, 1193, 1208 and 1216 of porsager/postgres. Delete
  * this file, its step in set-up.ts and the check in src/adapters/postgres/connect.ts when a release
  * contains pull requests 1209, 1214, 1215 and 1218, and lost-connections and transactions-over-tls
- * in test/adapters/postgres pass on it. The watchdog (`answer_timeout`) and the change of `drain`
- * have no pull request.
+ * in test/adapters/postgres pass on it. The watchdog (`answer_timeout`), the change of `drain` and the
+ * end of a read-only session have no pull request.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -187,7 +187,9 @@ const CONNECTION: Edit[] = [
     '      initial && !initial.reserve && execute(initial)\n',
     '      initial && !initial.reserve && onready(connection, initial)\n',
   ],
-  // After FATAL and PANIC the server closes the connection and sends no more answers.
+  // After FATAL and PANIC the server closes the connection and sends no more answers. A session that
+  // takes no writes (25006) has the default of its role or database from its begin: the next query
+  // gets a new one.
   [
     `  function ErrorResponse(x) {
     if (query) {
@@ -201,6 +203,9 @@ const CONNECTION: Edit[] = [
     const err = Errors.postgres(parseError(x))
     if (err.severity === 'FATAL' || err.severity === 'PANIC')
       return lose(err)
+
+    if (err.code === '25006')
+      end()
 
     if (query) {
       (query.cursorFn || query.describeFirst) && write(Sync)
@@ -347,7 +352,7 @@ const INDEX: Edit[] = [
   ['      return go(open.shift(), query)\n', '      return go(open.pop(), query)\n'],
   // Raise this number with every change of this file, also in connect.ts: it refuses an older
   // repair.
-  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 6,\n  toPascal,\n'],
+  ['  PostgresError,\n  toPascal,\n', '  PostgresError,\n  lostConnections: 7,\n  toPascal,\n'],
   ['    connect_timeout : 30,\n', '    connect_timeout : 30,\n    answer_timeout  : null,\n'],
   ["'connect_timeout', 'max_lifetime'", "'connect_timeout', 'answer_timeout', 'max_lifetime'"],
   // The loss of a held connection rejects its queue and its holder.

@@ -1,5 +1,6 @@
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
+import { isReadOnlySession } from './adapters/postgres/unavailable.ts';
 import { withTimeout } from './concurrency/with-timeout.ts';
 import type { SignerStatus } from './processes/proof/signer.ts';
 import type { SinkStatus } from './processes/proof/sinks.ts';
@@ -123,16 +124,17 @@ function isRecent(at: number | null): boolean {
   return at !== null && performance.now() - at < RED_FOR_MS;
 }
 
-/** A standby answers too, and so does a server that an administrator lets no one write to. */
+/**
+ * A standby answers too, and so does a server that an administrator lets no one write to. The
+ * statement writes nothing. In place of a session that may not write, the next look gets a new one.
+ */
 async function takesWrites(sql: Sql): Promise<Check> {
   let isReadOnly = false;
-  const asked = sql<[{ is_read_only: boolean }]>`
-    select current_setting('transaction_read_only')::boolean as is_read_only`;
-  const answered = await answers(
-    asked.then(([row]) => {
-      isReadOnly = row.is_read_only;
-    }),
-  );
+  const tried = sql`delete from work.sql_functions where false`.catch((error: unknown) => {
+    isReadOnly = isReadOnlySession(error);
+    throw error;
+  });
+  const answered = await answers(tried);
   return isReadOnly ? { ok: false, detail: 'is read-only; nothing can be written' } : answered;
 }
 

@@ -5,7 +5,7 @@ import { Parts } from './long-texts.ts';
 
 // The unpatched driver ends the process or loses answers when a connection is lost. The number is
 // that of scripts/patch-postgres.ts.
-const REPAIR = 6;
+const REPAIR = 7;
 if (!('lostConnections' in postgres && postgres.lostConnections === REPAIR))
   throw new Error(
     'The driver `postgres` in node_modules lacks the changes that Waybill needs. ' +

@@ -20,6 +20,11 @@ const SIGN_IN = /^(28|3D000$|42501$)/;
 /** Codes of Node for a certificate of the server that is not accepted. */
 const CERTIFICATE = /^(CERT_|UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|ERR_TLS_CERT_)/;
 
+/** Returns whether Postgres takes no writes. The driver closes the session after this error. */
+export function isReadOnlySession(error: unknown): boolean {
+  return codeOf(error) === '25006';
+}
+
 /** Returns whether the certificate of the server was not accepted. */
 export function isCertificateFault(error: unknown): boolean {
   return CERTIFICATE.test(codeOf(error));

@@ -360,6 +360,31 @@ describeWithPostgres('a connection that is lost', () => {
     expect({ before, after: proxy.connections }).toEqual({ before, after: 0 });
   });
 
+  it('is replaced after an error because it takes no writes', async () => {
+    const [{ name }] = await database.sql<[{ name: string }]>`select current_database() as name`;
+    const ways: [string, (sql: Sql, id: number) => Promise<unknown>][] = [
+      ['a statement', (sql, id) => sql`insert into public.written values (${id}, '')`],
+      ['a transaction', (sql, id) => sql.begin((tx) => insert(tx, id, ''))],
+      [
+        'one of several at once',
+        (sql, id) => Promise.all([sql`select 1`, insert(sql as never, id, ''), sql`select 2`]),
+      ],
+    ];
+    for (const [way, write] of ways) {
+      await database.sql`alter database ${database.sql(name)} set default_transaction_read_only = on`;
+      const sql = pool();
+      await expect(write(sql, 1), way).rejects.toMatchObject({ code: '25006' });
+      await expect(write(sql, 1), way).rejects.toMatchObject({ code: '25006' });
+      expect(await sql`select 1 as one`).toMatchObject([{ one: 1 }]);
+      await database.sql`alter database ${database.sql(name)} reset default_transaction_read_only`;
+      // The session before the reset ends by the first failure, as that of a busy pool does.
+      await write(sql, 2).catch((error: unknown) => expect(error).toMatchObject({ code: '25006' }));
+      await write(sql, 3);
+      expect(await written(), way).toContain('3 ');
+      await database.sql`delete from public.written`;
+    }
+  });
+
   it('resumes its listeners', async () => {
     const sql = pool();
     const heard: string[] = [];
