@@ -116,7 +116,8 @@ async function write(
       await file.close();
     }
   } catch (error) {
-    await remote.removeLeftovers(path, { transferId, resume: null, signal }).catch(() => undefined);
+    const leftovers = { transferId, resume: null, signal: timeLimit(withinMs, 'commit') };
+    await remote.removeLeftovers(path, leftovers).catch(() => undefined);
     if (!(error instanceof FileError && error.code === 'destination_exists')) throw error;
     if ((await read(remote, path, signal)) !== note)
       throw new SinkRefuses(`${path} is another checkpoint of this size`);

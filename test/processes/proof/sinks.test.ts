@@ -19,11 +19,13 @@ import { type NamedSink, runSinks, type SinkStatus } from '../../../src/processe
 import { sinkFaults } from '../../../src/processes/verification/sink-faults.ts';
 import { rebuildProjection } from '../../../src/projections/rebuild/rebuild.ts';
 import { ENDPOINT_KINDS, type TestEndpoint } from '../../support/file-servers/endpoints.ts';
+import { startSftpServer, whyNoSftpServer } from '../../support/file-servers/sftp/server.ts';
 import { startTcpProxy } from '../../support/network/tcp-proxy.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
   configureEndpoint,
+  configureSftp,
   openTestInstallation,
   type TestInstallation,
 } from '../../support/service/installation.ts';
@@ -62,6 +64,8 @@ async function startWitness() {
     close: () => server.close(),
   };
 }
+
+const noSftp = await whyNoSftpServer();
 
 describeWithPostgres('the sinks of checkpoints', () => {
   let installation: TestInstallation;
@@ -256,6 +260,25 @@ describeWithPostgres('the sinks of checkpoints', () => {
     const kept = sink.keep({ size: 1, note: 'a note' }, async () => []);
     await expect(kept).rejects.toThrow('No answer within 0.5 s');
     await expect(sink.has(1)).rejects.toThrow('No answer within 0.5 s');
+  });
+
+  const leavesNoPart = 'leave no part at a server that falls silent';
+  it.skipIf(noSftp)(noSftp ? `${leavesNoPart} (skipped: ${noSftp})` : leavesNoPart, async () => {
+    const server = await startSftpServer();
+    const line = await startTcpProxy(server);
+    onTestFinished(async () => {
+      await line.close();
+      await server.stop();
+    });
+    await configureSftp(installation, 'shelf', { ...server, port: line.port });
+    const there = () => readdir(join(server.root, 'checkpoints')).catch(() => []);
+    const held = line.holdWhen(async () => (await there()).length > 0, 'up');
+    const deps = { ...installation, endpoints: installation.commands.endpoints };
+    const sink = createEndpointSink(deps, 'sftp://shelf/checkpoints/', 1_000);
+    const kept = sink.keep({ size: 1, note: 'a note' }, async () => []);
+    await held;
+    await expect(kept).rejects.toThrow('No answer within 1 s');
+    expect(await there()).toEqual([]);
   });
 
   it('keep checkpoints also if they do not show what they have', async () => {
