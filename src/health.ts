@@ -1,5 +1,6 @@
 import type { EventStore } from './adapters/event-store/port.ts';
 import type { Sql } from './adapters/postgres/connect.ts';
+import { tryToWrite } from './adapters/postgres/sql-functions.ts';
 import { isReadOnlySession } from './adapters/postgres/unavailable.ts';
 import { withTimeout } from './concurrency/with-timeout.ts';
 import type { SignerStatus } from './processes/proof/signer.ts';
@@ -130,7 +131,7 @@ function isRecent(at: number | null): boolean {
  */
 async function takesWrites(sql: Sql): Promise<Check> {
   let isReadOnly = false;
-  const tried = sql`delete from work.sql_functions where false`.catch((error: unknown) => {
+  const tried = tryToWrite(sql).catch((error: unknown) => {
     isReadOnly = isReadOnlySession(error);
     throw error;
   });

@@ -55,6 +55,11 @@ export async function installFunctions(
   });
 }
 
+/** Changes nothing. Rejects as a write would: if Postgres takes none, or does not answer. */
+export async function tryToWrite(sql: Sql): Promise<void> {
+  await sql`delete from work.sql_functions where false`;
+}
+
 function isDue(fn: SqlFunction, installed: Installed | undefined): boolean {
   if (installed === undefined || installed.version < fn.version) return true;
   if (installed.version === fn.version && installed.sha256 !== fn.sha256) {
