@@ -7,6 +7,7 @@ import type { AttemptFailure } from '../domain/transfers/errors.ts';
 import type {
   AttemptFigures,
   EndpointVersion,
+  GivenBack,
   MtimeOutcome,
   Priority,
   Transfer,
@@ -146,8 +147,8 @@ export type Outcome =
       resumedBytes?: number;
       retryDelays: number[];
     }
-  /** The mover shuts down in order and releases the claim. */
-  | { type: 'released'; figures: AttemptFigures }
+  /** The mover gives the transfer back to the queue. */
+  | { type: 'released'; figures: AttemptFigures; why: GivenBack }
   /** The lease of the claim expired. */
   | ({ type: 'mover_lost' } & Pick<LoseMover, 'figures' | 'committing'>);
 
@@ -199,7 +200,7 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
         now: now(),
       };
     case 'released':
-      return { type: 'release', claim_id, figures: outcome.figures };
+      return { type: 'release', claim_id, figures: outcome.figures, given_back: outcome.why };
     case 'mover_lost':
       return { ...outcome, type: 'lose_mover', claim_id, now: now() };
   }

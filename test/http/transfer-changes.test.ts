@@ -73,7 +73,7 @@ function changes(start: () => Promise<TestApi>): void {
       checksumSha256: 'ab'.repeat(32),
       verification: VERIFICATION,
     };
-    const released: Outcome = { type: 'released', figures: FIGURES };
+    const released: Outcome = { type: 'released', figures: FIGURES, why: 'shutdown' };
     const end = new Map(Object.entries({ queued: released, failed, completed })).get(status);
     if (end) ({ position } = await endAttempt(api.installation, id, claim, end, CAUSE));
     await api.installation.commands.waitFor('transfers', position);

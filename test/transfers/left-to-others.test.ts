@@ -5,7 +5,7 @@ import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { LONG } from '../support/run/long.ts';
 import { submit } from '../support/service/installation.ts';
 import { spawnMover } from '../support/service/roles.ts';
-import { retriesOf, until, untilEnded } from '../support/service/transfers.ts';
+import { historyOf, retriesOf, until, untilEnded } from '../support/service/transfers.ts';
 import { MiB, useTakeover } from './takeover.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -59,6 +59,8 @@ describeWithPostgres('a mover to which a server gives no connection', () => {
         expect({ status, retries: facts.retry_count }).toEqual({ status: 'completed', retries: 0 });
         expect(await sha256At(destination, file)).toBe(await sha256At(source, file));
       }
+      const left = (await historyOf(installation, second)).map(({ data }) => data);
+      expect(left).toContainEqual(expect.objectContaining({ given_back: 'no_connection' }));
     },
   );
 

@@ -109,6 +109,7 @@ await describeTransfers('lost movers', () => {
         data: { lost_in_a_row: 1, size_bytes: SIZE },
         metadata: { actor: 'system:admission' },
       });
+      expect(lost?.data).not.toHaveProperty('given_back');
     },
   );
 
@@ -119,7 +120,7 @@ await describeTransfers('lost movers', () => {
     expect(await storyOf(pair.installation, id)).toEqual(TAKEN_OVER.slice(0, 4));
     const handedBack = (await historyOf(pair.installation, id))[3];
     expect(handedBack).toMatchObject({
-      data: { lost_in_a_row: 0 },
+      data: { lost_in_a_row: 0, given_back: 'shutdown' },
       metadata: { actor: expect.stringMatching(/^mover:/) },
     });
     const arrived = (handedBack as { data: AttemptFigures }).data.transferred_bytes;

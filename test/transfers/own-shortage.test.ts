@@ -5,7 +5,7 @@ import { sha256At, uriOf, whyNotAll } from '../support/file-servers/endpoints.ts
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { submit } from '../support/service/installation.ts';
 import { type SpawnedService, spawnMover } from '../support/service/roles.ts';
-import { retriesOf, until, untilEnded } from '../support/service/transfers.ts';
+import { historyOf, retriesOf, until, untilEnded } from '../support/service/transfers.ts';
 import { useTakeover } from './takeover.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -51,6 +51,9 @@ describeWithPostgres('a mover with too many open files', () => {
       const { status, facts } = await untilEnded(installation, id, 60);
       expect({ status, retries: facts.retry_count }).toEqual({ status: 'completed', retries: 0 });
       expect(await retriesOf(installation, id)).toEqual([]);
+      for (const { type, data } of await historyOf(installation, id))
+        if (type === 'transfer.queued' && data.reason === 'mover_lost')
+          expect(data.given_back).toBe('out_of_resources');
       const file = files[i] as string;
       expect(await sha256At(destination, file)).toBe(await sha256At(source, file));
     }

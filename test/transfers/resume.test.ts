@@ -309,6 +309,9 @@ await describeTransfers('a move that is interrupted', () => {
       const sent = destination.forwarded.up;
       const done = await pair.expectArrived(id, 'new-credentials');
       expect(done.facts.retry_count).toBe(0);
+      expect((await historyOf(installation, id))[3]?.data).toMatchObject({
+        given_back: 'endpoint_changed',
+      });
       expect(destination.forwarded.up - sent).toBeLessThan(SIZE);
       writeFileSync(keys, both);
     },

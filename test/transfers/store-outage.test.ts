@@ -76,7 +76,7 @@ await describeTransfers('a transfer during an outage of its stores', () => {
           'in_progress',
           'completed',
         ]);
-        expect(history[3]?.data).toMatchObject({ lost_in_a_row: 0 });
+        expect(history[3]?.data).toMatchObject({ lost_in_a_row: 0, given_back: 'lease_lost' });
       },
     );
   });

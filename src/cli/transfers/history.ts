@@ -66,10 +66,12 @@ async function printHistory(events: StoredEvent[], state: Transfer): Promise<voi
 
 /** Returns the reason that an event gives, or the priority, if any. */
 function remark(data: unknown): string {
-  const { reason, priority, error } = data as {
+  const { reason, given_back, priority, error } = data as {
     reason?: string;
+    given_back?: string;
     priority?: string;
     error?: { code: string; message: string };
   };
-  return [reason, priority, error && `${error.code}: ${error.message}`].filter(Boolean).join('  ');
+  const failure = error && `${error.code}: ${error.message}`;
+  return [reason, given_back, priority, failure].filter(Boolean).join('  ');
 }

@@ -5,6 +5,7 @@ import { type AttemptFailure, transferError } from './errors.ts';
 import {
   type AttemptFigures,
   evolveTransfer,
+  type GivenBack,
   type Priority,
   type Transfer,
   type TransferCompleted,
@@ -54,7 +55,7 @@ export type TransferCommand =
       now: string;
     }
   /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
-  | { type: 'release'; claim_id: string; figures: AttemptFigures }
+  | { type: 'release'; claim_id: string; figures: AttemptFigures; given_back: GivenBack }
   /** Records what a step after the transfer has done. */
   | { type: 'record_after'; event: AfterEvent; now: string }
   | { type: 'cancel'; now: string }
@@ -107,7 +108,7 @@ function decide(command: TransferCommand, state: TransferState): TransferEvent[]
       return holds(state, command.claim_id) ? [moverLost(command, state)] : [];
     case 'release':
       return holds(state, command.claim_id)
-        ? [queuedAgain(command, state.facts.lost_in_a_row)]
+        ? [queuedAgain(command, state.facts.lost_in_a_row, command.given_back)]
         : [];
     case 'record_after':
       return state.status === 'none' ? [] : recordOutcome(state, command.event, command.now);
@@ -210,11 +211,18 @@ function mayBeThere({ size, sha256 }: { size: number; sha256: string }): string 
 function queuedAgain(
   command: { claim_id: string; figures: AttemptFigures },
   lostInARow: number,
+  givenBack?: GivenBack,
 ): TransferEvent {
   const { claim_id, figures } = command;
   return {
     type: 'transfer.queued',
-    data: { reason: 'mover_lost', claim_id, lost_in_a_row: lostInARow, ...figures },
+    data: {
+      reason: 'mover_lost',
+      claim_id,
+      lost_in_a_row: lostInARow,
+      ...(givenBack && { given_back: givenBack }),
+      ...figures,
+    },
   };
 }
 

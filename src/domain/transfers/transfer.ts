@@ -93,6 +93,18 @@ export interface TransferCreated extends TransferOptions {
   estimated_start: string;
 }
 
+/**
+ * Why a mover gave a transfer back, which is no failure: its process stopped, its lease ran out while
+ * it could not renew it, an endpoint or its credentials had changed, the server accepted no further
+ * connection, or its process had too many open files or no memory.
+ */
+export type GivenBack =
+  | 'shutdown'
+  | 'lease_lost'
+  | 'endpoint_changed'
+  | 'no_connection'
+  | 'out_of_resources';
+
 export type TransferQueued =
   | { reason: 'admitted' }
   | ({
@@ -102,7 +114,13 @@ export type TransferQueued =
       not_before: string;
     } & Partial<Continued> &
       AttemptFigures)
-  | ({ reason: 'mover_lost'; claim_id: string; lost_in_a_row: number } & AttemptFigures);
+  | ({
+      reason: 'mover_lost';
+      claim_id: string;
+      lost_in_a_row: number;
+      /** Absent if the mover vanished, and in events of versions before this field. */
+      given_back?: GivenBack;
+    } & AttemptFigures);
 
 export interface TransferStarted {
   claim_id: string;

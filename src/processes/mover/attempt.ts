@@ -6,7 +6,7 @@ import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import type { AttemptFailure } from '../../domain/transfers/errors.ts';
-import type { AttemptFigures, Transfer } from '../../domain/transfers/transfer.ts';
+import type { AttemptFigures, GivenBack, Transfer } from '../../domain/transfers/transfer.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { lowerPlaces, movesElsewhere } from '../dispatch/fewer-places.ts';
@@ -109,11 +109,11 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
   const started = await start(deps, context, cause);
   if (started && !holds(started, claimId)) return 'not_begun';
 
-  const { leftovers, requeued, ...outcome }: Attempted = started
+  const { leftovers, ...outcome }: Attempted = started
     ? await attempt(deps, context, started.state.facts)
-    : { type: 'released', figures: context.meter.resumable() };
+    : givenBack(context, whyStopped(signal));
   // It was stopped, maybe with a request under way. Before the end: no crash may lose this.
-  if (started && outcome.type === 'released' && !requeued)
+  if (started && outcome.type === 'released' && wasStopped(outcome.why))
     await untilAnswered(() => deps.lookLater(claim), deps.givenUp);
   await deps.gather();
   // The stream decides whether the claim is still valid, even after a long outage.
@@ -129,7 +129,7 @@ async function run(deps: AttemptDeps, context: AttemptContext): Promise<AttemptE
     if (leftovers) await untilAnswered(again, deps.givenUp);
     return 'completed';
   }
-  return requeued || signal.reason === 'shutdown' ? 'released' : 'lease_lost';
+  return outcome.why === 'lease_lost' ? 'lease_lost' : 'released';
 }
 
 /** Appends the start. Returns null if the attempt was stopped before the append was confirmed. */
@@ -190,6 +190,20 @@ async function leaveToOthers(
   return 'lease_lost';
 }
 
+function givenBack({ meter }: AttemptContext, why: GivenBack): Attempted {
+  return { type: 'released', figures: meter.resumable(), why };
+}
+
+/** Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost. */
+function whyStopped(signal: AbortSignal): StopReason {
+  return signal.reason === 'shutdown' ? 'shutdown' : 'lease_lost';
+}
+
+/** Returns false if the attempt had ended by itself. */
+function wasStopped(why: GivenBack): boolean {
+  return why === 'shutdown' || why === 'lease_lost';
+}
+
 async function attempt(
   deps: AttemptDeps,
   context: AttemptContext,
@@ -199,20 +213,18 @@ async function attempt(
   try {
     return await moveBetween(deps, context, facts);
   } catch (error) {
-    // Also if the lease expired: maybe only Postgres was unavailable, and no mover was lost.
-    if (error instanceof LeaseLost || signal.aborted)
-      return { type: 'released', figures: meter.resumable() };
+    if (error instanceof LeaseLost || signal.aborted) return givenBack(context, whyStopped(signal));
     if (isOfMachine(error)) {
       deps.shortage.note(reasonOf(error));
-      return { type: 'released', figures: meter.resumable(), requeued: true };
+      return givenBack(context, 'out_of_resources');
     }
     const failure = toFailure(error);
     if (await untilAnswered(() => isOutdated(deps, context, failure), signal).catch(() => false))
-      return { type: 'released', figures: meter.resumable(), requeued: true };
+      return givenBack(context, 'endpoint_changed');
     const busy = busyTarget(context, error);
     const refusing = busy ?? refusingTarget(context, failure);
     if (refusing && (await leaveToQueue(deps, refusing, failure, busy !== null, signal)))
-      return { type: 'released', figures: meter.resumable(), requeued: true };
+      return givenBack(context, 'no_connection');
     const refused = refusedSignIn(context, failure.phase);
     if (failure.code === 'auth_failed' && refused) await hold(deps, refused, signal);
     const lost = notConnected(context, failure);

@@ -42,11 +42,10 @@ export interface AttemptContext extends Targets {
   signal: AbortSignal;
 }
 
-/**
- * `leftovers`: the transfer needs a clean-up, which its events do not show. `requeued`: the next
- * attempt has a newer configuration of an endpoint, or a connection to it.
- */
-export type Attempted = Outcome & { leftovers?: boolean | undefined; requeued?: boolean };
+/** `leftovers`: the transfer needs a clean-up, which its events do not show. */
+export type Attempted = Exclude<Outcome, { type: 'mover_lost' }> & {
+  leftovers?: boolean | undefined;
+};
 
 /** What the transfer says about the copy. */
 export type Wanted = TransferOptions & Pick<TransferCreated, 'listed_version' | 'after'>;

@@ -83,6 +83,7 @@ const release = (claim_id: string): TransferCommand => ({
   type: 'release',
   claim_id,
   figures: FIGURES,
+  given_back: 'endpoint_changed',
 });
 
 describe('every command in every state', () => {
@@ -495,14 +496,14 @@ describe('lost movers', () => {
     expect(state).toMatchObject({ facts: { lost_in_a_row: 0 } });
   });
 
-  it('do not count if they released the claim', () => {
+  it('do not count if they gave the transfer back, and say why they did', () => {
     const lost = {
       type: 'transfer.queued',
       data: { ...TRANSFER_EVENTS.lost.data, lost_in_a_row: 4 },
     } as const;
     given([...HISTORIES.in_progress, lost, inProgress])
       .when(release('clm_1'))
-      .yields([lost]);
+      .yields([{ ...lost, data: { ...lost.data, given_back: 'endpoint_changed' } }]);
   });
 });
 

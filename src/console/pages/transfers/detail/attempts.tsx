@@ -11,6 +11,7 @@ import { Status, type Tone } from '../../../components/values/status.tsx';
 import { Time } from '../../../components/values/time.tsx';
 import { bytes, elapsed, speed } from '../../../components/values/units.ts';
 import { Durations } from './durations.tsx';
+import { interruption } from './interruption.ts';
 import { MoreButton, STEP } from './more-button.tsx';
 
 interface Attempt {
@@ -142,7 +143,13 @@ function endOf(event: TransferEvent, at: string): AttemptEnd | null {
       const { data } = event;
       if (data.reason === 'admitted') return null;
       if (data.reason === 'mover_lost')
-        return { ...data, at, tone: 'warning', outcome: 'Interrupted', reason: LOST };
+        return {
+          ...data,
+          at,
+          tone: 'warning',
+          outcome: 'Interrupted',
+          reason: `${interruption(data)}. ${CONTINUES}`,
+        };
       return { ...data, at, tone: 'bad', outcome: 'Failed', reason: data.error.message };
     }
     case 'transfer.completed': {
@@ -168,4 +175,4 @@ function endOf(event: TransferEvent, at: string): AttemptEnd | null {
   }
 }
 
-const LOST = 'The mover stopped or was lost. The next attempt continues its work.';
+const CONTINUES = 'The next attempt continues its work.';

@@ -10,6 +10,7 @@ import { Time } from '../../../components/values/time.tsx';
 import { useZone } from '../../../components/values/time-zone.tsx';
 import { bytes, elapsed } from '../../../components/values/units.ts';
 import { useGaps } from './gaps.ts';
+import { interruption } from './interruption.ts';
 import { MoreButton } from './more-button.tsx';
 
 interface TimelineProps {
@@ -129,7 +130,7 @@ function reasonToQueue(data: TransferQueued, zone: Zone): string {
     case 'admitted':
       return 'Ready for a mover.';
     case 'mover_lost':
-      return `The mover stopped or was lost after ${bytes(data.transferred_bytes)}.`;
+      return `${interruption(data)}, after ${bytes(data.transferred_bytes)}.`;
     case 'retry':
       return `${data.error.message}; retry at ${absolute(data.not_before, zone)} or later.`;
   }
