@@ -23,11 +23,17 @@ export class RequestFailed extends Error {
   }
 }
 
+/** The `type` of a problem that the page itself has found, without a request. */
+const OF_PAGE = 'page';
+
+function foundByPage(problem: Omit<Problem, 'type' | 'request_id'>): RequestFailed {
+  return new RequestFailed({ ...problem, type: OF_PAGE, request_id: '' });
+}
+
 /** A field that the page itself finds wrong, because no request can say it. */
 export function invalidField(field: string, message: string): RequestFailed {
   const code = 'validation_failed';
-  return new RequestFailed({
-    ...unreachable(),
+  return foundByPage({
     title: 'The request is not valid',
     status: 400,
     detail: message,
@@ -40,13 +46,7 @@ const CHANGED = 412;
 
 /** A form shows an older version than the service has, as the page itself has found. */
 export function changedMeanwhile(title: string): RequestFailed {
-  return new RequestFailed({
-    ...unreachable(),
-    title,
-    status: CHANGED,
-    detail: title,
-    code: 'precondition_failed',
-  });
+  return foundByPage({ title, status: CHANGED, detail: title, code: 'precondition_failed' });
 }
 
 /** Returns true if a form shows an older version than the service has. It can never succeed. */
@@ -82,8 +82,8 @@ export function whenSessionEnds(listener: (problem: Problem) => void): void {
 }
 
 /** Returns true if no answer of the service came. */
-export const isUnanswered = ({ request_id, status }: Problem): boolean =>
-  request_id === '' && status !== CHANGED;
+export const isUnanswered = ({ request_id, type }: Problem): boolean =>
+  request_id === '' && type !== OF_PAGE;
 
 /** Returns true if the same request may succeed later. */
 export function isTransient({ status }: Problem): boolean {
