@@ -11,7 +11,7 @@ import { DatabaseUrlError } from '../../adapters/postgres/database-url.ts';
 import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/embedded.ts';
 import { DISK_FULL } from '../../adapters/postgres/embedded/error.ts';
 import { MigrationError } from '../../adapters/postgres/migrate.ts';
-import { isPostgresUnavailable } from '../../adapters/postgres/unavailable.ts';
+import { isPostgresUnavailable, isReadOnlySession } from '../../adapters/postgres/unavailable.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { VaultError } from '../../adapters/vault.ts';
 import { ConfigError } from '../../config.ts';
@@ -167,7 +167,6 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 
 const MAKE_ROOM = 'Make room, then run the command again.';
 const TOO_MANY_CONNECTIONS = '53300';
-const READ_ONLY = '25006';
 const NO_RIGHT = '42501';
 /** SQLSTATE classes 28 (sign-in), 3D (no such database) and 57 (shutdown). */
 const NOT_REACHED = /^(28|3D|57)\w{3}$/;
@@ -178,15 +177,15 @@ function isAway(error: NodeJS.ErrnoException): boolean {
 }
 
 function faultOfPostgres(error: NodeJS.ErrnoException): string {
-  const { code, message } = error;
-  if (code === READ_ONLY) return `Postgres takes no writes: ${message}`;
+  const { message } = error;
+  if (isReadOnlySession(error)) return `Postgres takes no writes: ${message}`;
   return `Postgres ${isAway(error) ? 'is unavailable' : 'could not carry this out'}: ${message}`;
 }
 
 function adviceOn(error: NodeJS.ErrnoException): string {
   const { code } = error;
   if (code === TOO_MANY_CONNECTIONS) return 'It has no free connection: raise its max_connections.';
-  if (code === READ_ONLY)
+  if (isReadOnlySession(error))
     return 'It is a standby or set to read-only: check DATABASE_URL, and whether its disk is full.';
   return isAway(error)
     ? 'Check that it runs, and DATABASE_URL.'
