@@ -54,7 +54,7 @@ export type TransferCommand =
       committing: { size: number; sha256: string } | null;
       now: string;
     }
-  /** Releases the claim at an orderly shutdown. The mover does not count as lost. */
+  /** Gives the transfer back to the queue. The mover does not count as lost. */
   | { type: 'release'; claim_id: string; figures: AttemptFigures; given_back: GivenBack }
   /** Records what a step after the transfer has done. */
   | { type: 'record_after'; event: AfterEvent; now: string }

@@ -64,9 +64,10 @@ function rateOf(deliveries: Delivery[]): string | null {
   if (deliveries.length === 0) return null;
   const ended = deliveries.filter(({ status }) => status !== 'pending').length;
   if (ended === 0) return `None of the last ${deliveries.length} has ended`;
-  const share = (deliveredOf(deliveries) * 100) / ended;
+  const delivered = deliveredOf(deliveries);
   // Rounded down: 99.9 % with a failure is not 100 %.
-  return `${Math.floor(share)} % (${deliveredOf(deliveries)} of the last ${ended} that ended)`;
+  const percent = Math.floor((delivered * 100) / ended);
+  return `${percent} % (${delivered} of the last ${ended} that ended)`;
 }
 
 /** Counts the attempts that failed, also those of deliveries that succeeded later or may do so. */
