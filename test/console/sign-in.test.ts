@@ -41,6 +41,8 @@ await describeConsole('the Admin Console', () => {
 
     test('redirects only within the console', async () => {
       const page = await visit('/console/sign-in?return=//evil.example/console/');
+      await page.getByLabel('API key').waitFor();
+      expect(await page.getByText('Loading …').count()).toBe(0);
       await signIn(page, console.key);
       expect(page.url()).toBe(`${console.url}/console`);
     });
