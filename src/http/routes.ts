@@ -30,6 +30,7 @@ import type { OperatorRoutesDeps } from './route-deps.ts';
 import { oidcRoutes } from './session/oidc-routes.ts';
 import { sessionRoutes } from './session/routes.ts';
 import { transferChangeRoutes } from './transfers/change-routes.ts';
+import { transferCountRoutes } from './transfers/count-routes.ts';
 import { operatorTransferRoutes } from './transfers/operator-routes.ts';
 import { transferRoutes } from './transfers/routes.ts';
 import { webhookChangeRoutes } from './webhooks/change-routes.ts';
@@ -65,6 +66,7 @@ export function routes(deps: AllRoutesDeps): FastifyPluginAsync {
     sessionRoutes(deps),
     oidcRoutes(deps),
     transferRoutes({ ...deps, ...long }),
+    transferCountRoutes(deps),
     transferChangeRoutes(deps),
     batchRoutes(deps),
     batchChangeRoutes(deps),

@@ -198,6 +198,22 @@ await describeConsole('the home page of the console', () => {
       await eventually(() => tile(page, label).innerText()).toMatch(new RegExp(`\\s${count}$`));
     await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed in 24 hours');
 
+    // One of the cancelled ones is from the evening before.
+    const hours = page.getByRole('figure').filter({ hasText: 'in the hour from' });
+    const hour = hours.getByRole('slider', { name: 'Transfers by the hour of their creation' });
+    await hour.press('End');
+    expect(await hour.getAttribute('aria-valuetext')).toBe(
+      '10:00: 6 created: 3 failed, 1 cancelled, 1 completed, 1 in progress',
+    );
+    await hour.press('Home');
+    expect(await hour.getAttribute('aria-valuetext')).toBe(
+      '2026-02-28 20:00: 1 created: 1 cancelled',
+    );
+    await hours.getByRole('link', { name: '3 of 6 transfers' }).click();
+    await eventually(() => page.url()).toContain('status=failed&from_date=2026-03-01T10%3A00');
+    await page.getByText('1–3 of 3').waitFor();
+    await page.goBack();
+
     const rows = page.getByRole('table', { name: /Reasons/ }).getByRole('row');
     expect(await rows.count()).toBe(3);
     expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);

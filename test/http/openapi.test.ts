@@ -67,6 +67,7 @@ const PROBLEMS: Record<string, Record<number, string[]>> = {
     409: [...ONCE[409], 'limit_reached'],
   },
   'get /v1/transfers/summary': { ...WITH_KEY, ...QUERY },
+  'get /v1/transfers/series': { ...WITH_KEY, ...QUERY },
   'post /v1/transfers/bulk': {
     ...WITH_KEY,
     ...BODY,

@@ -359,6 +359,30 @@ describeWithPostgres('GET /v1/transfers', () => {
     }
   });
 
+  test.each([
+    '',
+    '?from_date=2026-01-31&to_date=2026-01-31',
+    '?from_date=2026-01-31T12:00:00.000Z',
+    '?from_date=2026-01-31T12:00:00.001Z&to_date=2026-01-31T23:59:59.998Z',
+    '?to_date=2026-01-30T23:59:59.999Z',
+  ])('a series counts the transfers of the list by hour: %s', async (query) => {
+    const { status, body } = await api.ask('GET', `/v1/transfers/series${query}`);
+    expect(status).toBe(200);
+    expect(schemas.transferSeries.parse(body)).toEqual(body);
+    const { body: page } = await list(`${query === '' ? '?' : `${query}&`}limit=100`);
+    const expected = new Map<string, Record<string, number>>();
+    for (const { created_at, status } of (page as schemas.TransferList).data) {
+      const at = `${created_at.slice(0, 13)}:00:00.000Z`;
+      const counts = expected.get(at) ?? {};
+      expected.set(at, { ...counts, [status]: (counts[status] ?? 0) + 1 });
+    }
+    const series = (body as schemas.TransferSeries).data.map(({ at, by_status }) => [
+      at,
+      Object.fromEntries(Object.entries(by_status).filter(([, transfers]) => transfers > 0)),
+    ]);
+    expect(series).toEqual([...expected].sort());
+  });
+
   test('a summary counts the failed transfers that were retried, each once', async () => {
     const { key } = await api.createKey(['transfers:write'], { account: 'acc_retried' });
     const { commands } = api.installation;

@@ -38,6 +38,7 @@ export interface Operations {
   'GET /v1/session/options': { answer: SignInOptions };
   'GET /v1/transfers': { query?: { q?: string; status?: TransferStatus; error_code?: TransferErrorCode; error_endpoint_id?: string; from_date?: string; to_date?: string; destination?: string; retry_of?: string; batch_id?: string; retried?: boolean; sort?: TransferSort; limit?: number; offset?: number }; answer: TransferList };
   'GET /v1/transfers/live': { query?: { transfer_id?: string }; answer: unknown };
+  'GET /v1/transfers/series': { query?: { from_date?: string; to_date?: string }; answer: TransferSeries };
   'GET /v1/transfers/summary': { query?: { from_date?: string; to_date?: string }; answer: TransferSummary };
   'GET /v1/transfers/{transfer_id}': { path: { transfer_id: string }; query?: { as_of?: string }; answer: TransferDetail };
   'GET /v1/transfers/{transfer_id}/events': { path: { transfer_id: string }; answer: TransferHistory };
@@ -1648,6 +1649,11 @@ export type TransferHistory = {
   data: HistoryItem[];
 };
 
+export type TransferHour = {
+  at: string;
+  by_status: TransferCounts;
+};
+
 export type TransferInProgressData = {
   transfer_id: string;
   file_name: string;
@@ -1732,6 +1738,10 @@ export type TransferRequest = {
   expected_sha256?: string;
   verify?: VerifyMethod;
   preserve_mtime?: boolean;
+};
+
+export type TransferSeries = {
+  data: TransferHour[];
 };
 
 export type TransferSort = "-created_at" | "created_at";

@@ -97,17 +97,19 @@ const counted = {
   last_failed_at: timestamp,
 };
 
+const transferCounts = z
+  .strictObject(
+    Object.fromEntries(TRANSFER_STATUSES.map((status) => [status, z.int()])) as Record<
+      TransferStatus,
+      z.ZodInt
+    >,
+  )
+  .meta({ id: 'TransferCounts' });
+
 export const transferSummary = z
   .strictObject({
     total: z.int(),
-    by_status: z
-      .strictObject(
-        Object.fromEntries(TRANSFER_STATUSES.map((status) => [status, z.int()])) as Record<
-          TransferStatus,
-          z.ZodInt
-        >,
-      )
-      .meta({ id: 'TransferCounts' }),
+    by_status: transferCounts,
     failures: z
       .array(
         z.strictObject({ code: transferErrorCode, ...counted }).meta({ id: 'TransferFailures' }),
@@ -138,6 +140,28 @@ export const transferSummary = z
   })
   .meta({ id: 'TransferSummary' });
 export type TransferSummary = z.output<typeof transferSummary>;
+
+/** The most hours that a series of transfers has: those of six weeks. */
+export const SERIES_HOURS = 1_008;
+
+export const transferSeries = z
+  .strictObject({
+    data: z
+      .array(
+        z
+          .strictObject({
+            at: timestamp.describe('When the hour begins. Hours are those of UTC.'),
+            by_status: transferCounts,
+          })
+          .meta({ id: 'TransferHour' }),
+      )
+      .describe(
+        'Oldest first, by the time of creation. Hours without transfers are omitted. With more ' +
+          `than ${SERIES_HOURS} hours, the newest ${SERIES_HOURS} are returned.`,
+      ),
+  })
+  .meta({ id: 'TransferSeries' });
+export type TransferSeries = z.output<typeof transferSeries>;
 
 export const createdTransfer = z
   .strictObject({

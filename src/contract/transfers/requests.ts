@@ -221,7 +221,7 @@ export function toFilter(filters: TransferFilters) {
   };
 }
 
-/** Query of GET /v1/transfers/summary. */
+/** Query of GET /v1/transfers/summary and /v1/transfers/series. */
 export const summaryQuery = z.strictObject(createdBetween).refine(isOrdered, notOrdered);
 
 /** Body of PATCH /v1/transfers/{id}. */

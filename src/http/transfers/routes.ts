@@ -19,7 +19,6 @@ import { currentTransfer } from '../../processes/live/current-transfer.ts';
 import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
-import { type Failures, summarizeTransfers } from '../../projections/transfers/summary.ts';
 import type { AccessRecorder } from '../access-log/recorder.ts';
 import { whenAdmitted } from '../admission/admitted.ts';
 import type { AuthenticationDeps } from '../admission/authenticate.ts';
@@ -136,44 +135,6 @@ export function transferRoutes(
 
     app.route({
       method: 'GET',
-      url: '/transfers/summary',
-      config: { scope: 'transfers:read', showsTransfers: true },
-      schema: {
-        operationId: 'summarizeTransfers',
-        summary: 'Count transfers by status, error and endpoint',
-        tags: ['Transfers'],
-        querystring: requests.summaryQuery,
-        response: responses({ 200: ['The counts', answers.transferSummary] }, [
-          'invalid_parameter',
-          'unknown_field',
-        ]),
-      },
-      async handler(request): Promise<answers.TransferSummary> {
-        const { from_date: from, to_date: to } = request.query;
-        const { accountId } = clientOf(request);
-        const { byStatus, failures, byEndpoint, retried } = await summarizeTransfers(
-          sql,
-          accountId,
-          { from, to },
-          answers.COUNTED_FAILURES,
-        );
-        const total = Object.values(byStatus).reduce((sum, transfers) => sum + transfers, 0);
-        return {
-          total,
-          by_status: byStatus,
-          failures: failures.map(({ code, ...counted }) => ({ code, ...toFailures(counted) })),
-          failures_by_endpoint: byEndpoint.map(({ endpointId, name, ...counted }) => ({
-            endpoint_id: endpointId,
-            name,
-            ...toFailures(counted),
-          })),
-          retried,
-        };
-      },
-    });
-
-    app.route({
-      method: 'GET',
       url: '/transfers/:transfer_id',
       config: { scope: 'transfers:read' },
       schema: {
@@ -280,8 +241,4 @@ function withQueue(
 ): CommandDeps {
   if (queue === null || elapsedTime > QUEUE_HOLDS_MS) return commands;
   return { ...commands, queueEstimate: async (...args) => queue.estimate(...args) };
-}
-
-function toFailures({ transfers, firstFailedAt, lastFailedAt }: Failures) {
-  return { transfers, first_failed_at: firstFailedAt, last_failed_at: lastFailedAt };
 }

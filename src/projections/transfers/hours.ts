@@ -27,9 +27,7 @@ export function countedSpans(
   return sql`
     select hour as starts, hour + interval '1 hour' as ends, sum(transfers)::bigint as transfers
       from read.transfer_counts
-      join unnest(${counted.map(({ from }) => from)}::text[]::timestamptz[],
-                  ${counted.map(({ to }) => to)}::text[]::timestamptz[])
-        as s(starts, ends) on hour >= s.starts and hour < s.ends
+      join ${asTable(sql, counted)} on hour >= s.starts and hour < s.ends
      where account_id = ${accountId} ${statusMatches(sql, filter)}
      group by hour having sum(transfers) > 0
     union all
@@ -37,8 +35,31 @@ export function countedSpans(
         select count(*) from read.transfers
          where account_id = ${accountId} ${statusMatches(sql, filter)} ${rowMatches(sql, filter)}
            and created_at >= s.starts and created_at < s.ends)
-      from unnest(${exact.map(({ from }) => from)}::text[]::timestamptz[],
-                  ${exact.map(({ to }) => to)}::text[]::timestamptz[]) as s(starts, ends)`;
+      from ${asTable(sql, exact)}`;
+}
+
+/**
+ * Returns the query of how many transfers each hour has, by status: `hour`, which is when it begins,
+ * `status` and `transfers`. An hour has several rows of a status.
+ */
+export function countedHours(
+  sql: Queryable,
+  accountId: string,
+  filter: Pick<TransferFilter, 'from' | 'to'>,
+): Fragment {
+  const spans = hourly(filter);
+  const counted = spans.filter(({ exact }) => !exact);
+  const exact = spans.filter((span) => span.exact);
+  return sql`
+    select hour, status, transfers
+      from read.transfer_counts
+      join ${asTable(sql, counted)} on hour >= s.starts and hour < s.ends
+     where account_id = ${accountId} and transfers <> 0
+    union all
+    select date_trunc('hour', created_at, 'UTC'), status, 1
+      from ${asTable(sql, exact)}
+      join read.transfers on account_id = ${accountId}
+       and created_at >= s.starts and created_at < s.ends`;
 }
 
 interface Span {
@@ -50,13 +71,19 @@ interface Span {
   exact: boolean;
 }
 
+function asTable(sql: Queryable, spans: Span[]): Fragment {
+  return sql`
+    unnest(${spans.map(({ from }) => from)}::text[]::timestamptz[],
+           ${spans.map(({ to }) => to)}::text[]::timestamptz[]) as s(starts, ends)`;
+}
+
 function whole(filter: Pick<TransferFilter, 'from' | 'to'>): Span {
   const { from, beyond } = timesOf(filter);
   return { from, to: beyond, exact: true };
 }
 
 /** Splits the filter into one span of whole hours and the partial hours at both ends. */
-export function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
+function hourly(filter: Pick<TransferFilter, 'from' | 'to'>): Span[] {
   const { from, to } = whole(filter);
   const firstHour =
     from === '-infinity' ? from : instantOf(Math.ceil(Date.parse(from) / HOUR_MS) * HOUR_MS);

@@ -3,10 +3,12 @@ import type { TransferErrorCode } from '../../domain/transfers/errors.ts';
 import { TRANSFER_STATUSES, type TransferStatus } from '../../domain/transfers/transfer.ts';
 import { endpointOfError, isRetried } from './columns.ts';
 import type { TransferFilter } from './filter.ts';
-import { hourly } from './hours.ts';
+import { countedHours } from './hours.ts';
+
+export type StatusCounts = Record<TransferStatus, number>;
 
 export interface TransferSummary {
-  byStatus: Record<TransferStatus, number>;
+  byStatus: StatusCounts;
   /** The most frequent first. */
   failures: ({ code: TransferErrorCode } & Failures)[];
   /** Those that failed at an endpoint, the most frequent first. */
@@ -37,9 +39,6 @@ export async function summarizeTransfers(
   filter: Pick<TransferFilter, 'from' | 'to'>,
   failures: number,
 ): Promise<TransferSummary> {
-  const spans = hourly(filter);
-  const starts = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.from);
-  const ends = (exact: boolean) => spans.filter((s) => s.exact === exact).map((s) => s.to);
   const { from = '-infinity', to = 'infinity' } = filter;
   const failed = sql`
     account_id = ${accountId} and status = 'failed'
@@ -63,16 +62,7 @@ export async function summarizeTransfers(
     }[]
   >`
     with counted as (
-      select status, transfers from read.transfer_counts
-        join unnest(${starts(false)}::text[]::timestamptz[], ${ends(false)}::text[]::timestamptz[])
-          as s(starts, ends) on hour >= s.starts and hour < s.ends
-       where account_id = ${accountId}
-      union all
-      select t.status, 1
-        from unnest(${starts(true)}::text[]::timestamptz[], ${ends(true)}::text[]::timestamptz[])
-          as s(starts, ends)
-        join read.transfers t on t.account_id = ${accountId}
-         and t.created_at >= s.starts and t.created_at < s.ends
+      ${countedHours(sql, accountId, filter)}
     ),
     failed as (
       -- parses each state once
@@ -106,11 +96,8 @@ export async function summarizeTransfers(
       from read.transfers where ${failed} and ${isRetried(sql)}
     order by transfers desc, name`;
   const of = (kind: string) => rows.filter((row) => row.kind === kind);
-  const counts = new Map(of('status').map(({ name, transfers }) => [name, transfers]));
   return {
-    byStatus: Object.fromEntries(
-      TRANSFER_STATUSES.map((status) => [status, counts.get(status) ?? 0]),
-    ) as Record<TransferStatus, number>,
+    byStatus: byStatus(of('status').map(({ name, transfers }) => [name, transfers])),
     failures: of('code').map(({ name, transfers, first, last }) => ({
       code: name as TransferErrorCode,
       transfers,
@@ -126,4 +113,36 @@ export async function summarizeTransfers(
     })),
     retried: of('retried')[0]?.transfers ?? 0,
   };
+}
+
+export interface HourOfTransfers {
+  /** When it begins, ISO 8601. */
+  at: string;
+  byStatus: StatusCounts;
+}
+
+/**
+ * Counts an account's transfers by the hour of their creation and by status: the newest `limit`
+ * hours that have some, oldest first.
+ */
+export async function countTransfersByHour(
+  sql: Sql,
+  accountId: string,
+  filter: Pick<TransferFilter, 'from' | 'to'>,
+  limit: number,
+): Promise<HourOfTransfers[]> {
+  const rows = await sql<{ at: string; counts: [status: string, transfers: number][] }[]>`
+    select hour as at, json_agg(json_build_array(status, transfers)) as counts
+      from (select hour, status, sum(transfers)::float8 as transfers
+              from (${countedHours(sql, accountId, filter)}) counted
+             group by hour, status having sum(transfers) > 0) hours
+     group by hour order by hour desc limit ${limit}`;
+  return rows.map(({ at, counts }) => ({ at, byStatus: byStatus(counts) })).reverse();
+}
+
+function byStatus(counted: [status: string, transfers: number][]): StatusCounts {
+  const counts = new Map(counted);
+  return Object.fromEntries(
+    TRANSFER_STATUSES.map((status) => [status, counts.get(status) ?? 0]),
+  ) as StatusCounts;
 }

@@ -16,8 +16,8 @@ export interface Mark {
 interface ChartProps {
   /** Describes the chart for screen readers. */
   label: string;
-  kind: 'line' | 'columns';
-  path: string;
+  /** The class and the outline of what is drawn. */
+  shapes: { kind: string; path: string }[];
   /** Value at the top of the frame: see `topOf`. */
   top: number;
   format: (value: number) => string;
@@ -30,7 +30,7 @@ interface ChartProps {
 }
 
 /** Draws values over time, with axes. Hovering, or the arrow keys, show the value of a time. */
-export function Chart({ label, kind, path, top, format, times, marks, children }: ChartProps) {
+export function Chart({ label, shapes, top, format, times, marks, children }: ChartProps) {
   const [selected, select] = useState<number | null>(null);
   const last = marks.length - 1;
   const index = selected === null ? last : Math.min(selected, last);
@@ -62,7 +62,9 @@ export function Chart({ label, kind, path, top, format, times, marks, children }
             {[0, HEIGHT / 2, HEIGHT].map((y) => (
               <line key={y} x1="0" y1={y} x2={WIDTH} y2={y} class="axis" />
             ))}
-            <path class={kind} d={path} />
+            {shapes.map(({ kind, path }) => (
+              <path key={kind} class={kind} d={path} />
+            ))}
             {shown && (
               <line x1={shown.x * WIDTH} y1="0" x2={shown.x * WIDTH} y2={HEIGHT} class="mark" />
             )}

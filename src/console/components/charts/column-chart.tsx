@@ -1,12 +1,14 @@
 import type { ComponentChildren } from 'preact';
-import { Chart, HEIGHT, heightOf, topOf, WIDTH } from './chart.tsx';
+import type { Tone } from '../values/status.tsx';
+import { Chart, heightOf, topOf, WIDTH } from './chart.tsx';
 
 export interface ChartColumn {
   /** Start, in milliseconds since 1970. */
   from: number;
   /** End, in milliseconds since 1970. */
   to: number;
-  value: number;
+  /** Its parts, from the bottom. */
+  parts: { tone: Tone; size: number }[];
   /** Time and value, as text. */
   text: string;
 }
@@ -28,7 +30,7 @@ interface ColumnChartProps {
   children: ComponentChildren;
 }
 
-/** Draws one column for each span of time. */
+/** Draws one column for each span of time, of parts on top of each other. */
 export function ColumnChart({
   label,
   columns,
@@ -39,22 +41,23 @@ export function ColumnChart({
   format,
   children,
 }: ColumnChartProps) {
-  const top = topOf(
-    columns.map(({ value }) => value),
-    least,
-  );
+  const top = topOf(columns.map(heightOfColumn), least);
   const place = (at: number) => (Math.min(to, Math.max(from, at)) - from) / (to - from);
   const x = (at: number) => (place(at) * WIDTH).toFixed(1);
-  const path = columns
-    .map(
-      ({ from, to, value }) => `M${x(from)} ${HEIGHT}V${heightOf(value, top)}H${x(to)}V${HEIGHT}Z`,
-    )
-    .join('');
+  const paths = new Map<Tone, string>();
+  for (const { from, to, parts } of columns) {
+    let bottom = 0;
+    for (const { tone, size } of parts.filter(({ size }) => size > 0)) {
+      const ends = [bottom, bottom + size].map((height) => heightOf(height, top));
+      const part = `M${x(from)} ${ends[0]}V${ends[1]}H${x(to)}V${ends[0]}Z`;
+      paths.set(tone, (paths.get(tone) ?? '') + part);
+      bottom += size;
+    }
+  }
   return (
     <Chart
       label={label}
-      kind="columns"
-      path={path}
+      shapes={[...paths].map(([tone, path]) => ({ kind: `columns ${tone}`, path }))}
       top={top}
       format={format}
       times={times}
@@ -63,4 +66,8 @@ export function ColumnChart({
       {children}
     </Chart>
   );
+}
+
+function heightOfColumn({ parts }: ChartColumn): number {
+  return parts.reduce((height, { size }) => height + size, 0);
 }

@@ -27,17 +27,17 @@ export function LineChart({ label, points, least, format }: LineChartProps) {
     const seconds = Math.round((end - at) / 1_000);
     return seconds === 0 ? 'now' : `${duration(seconds)} ago`;
   };
+  const path = points
+    .map(({ at, value }, index) => {
+      const x = (place(at) * WIDTH).toFixed(1);
+      return `${index === 0 ? 'M' : 'L'}${x} ${heightOf(value, top)}`;
+    })
+    .join('');
   const latest = values.at(-1);
   return (
     <Chart
       label={label}
-      kind="line"
-      path={points
-        .map(({ at, value }, index) => {
-          const x = (place(at) * WIDTH).toFixed(1);
-          return `${index === 0 ? 'M' : 'L'}${x} ${heightOf(value, top)}`;
-        })
-        .join('')}
+      shapes={[{ kind: 'line', path }]}
       top={top}
       format={format}
       times={[...new Set([ago(start), ago((start + end) / 2), 'now'])]}

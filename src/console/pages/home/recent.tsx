@@ -8,11 +8,15 @@ import { type Overview, type Part, useOverview } from '../../overview.tsx';
 import { useSession } from '../../session.tsx';
 import { StateTiles } from '../transfers/state-tiles.tsx';
 import { listOf } from './checks.ts';
+import { Hours } from './hours.tsx';
 
 /** The service counts the endpoints and reasons of the newest failures only. */
 const COUNTED = 10_000;
 
-/** Counts the transfers created in the last 24 hours, by state, and the failed ones by endpoint and by reason. */
+/**
+ * Counts the transfers created in the last 24 hours, by state and hour, and the failed ones by
+ * endpoint and by reason.
+ */
 export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>> }) {
   const { recent } = useOverview();
   const { account } = useSession().session;
@@ -31,6 +35,7 @@ export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>
           counts={data?.by_status}
           listOf={(status) => listOf(recent, status && { status })}
         />
+        <Hours />
       </section>
       {data && data.failures.length > 0 && <Failures summary={data} recent={recent} />}
     </>

@@ -84,7 +84,7 @@ export function Graph({ figure, spans, period, from, to }: GraphProps) {
         label={`${title}, ${period}`}
         columns={spans.map((span) => ({
           ...timesOf(span),
-          value: value(span),
+          parts: [{ tone: 'active', size: value(span) }],
           text: `${clock(timesOf(span).from)}: ${text(span)}`,
         }))}
         from={from}
