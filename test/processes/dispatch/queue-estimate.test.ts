@@ -69,6 +69,22 @@ describeWithPostgres('the queueEstimate of a new transfer', () => {
     expect(looks.map(({ startsInMs }) => startsInMs)).toEqual([5_000, 4_000, 2_000]);
   });
 
+  it('passes over transfers that wait for a paused endpoint', async () => {
+    const { commands } = installation;
+    const estimate = async () =>
+      (await createQueue(installation.derived, {}).estimate('acc_default', 'low')).startsInMs;
+    const before = await estimate();
+    const id = await configureEndpoint(installation, request('d'));
+    await submit(installation, 'sftp://c/1', 'sftp://d/1');
+    await submit(installation, 'sftp://d/1', 'sftp://c/1');
+    await commands.openTransfersOf('end_none');
+    await commands.waitFor('transfers', await installation.store.head());
+    expect(await estimate()).toBe(before + 2_000);
+    await pauseEndpoint(commands, id, CAUSE);
+    await commands.waitFor('catalog', await installation.store.head());
+    expect(await estimate()).toBe(before);
+  });
+
   it('comes from a count of a moment ago while the queue is long', async () => {
     const { sql } = installation;
     await sql`

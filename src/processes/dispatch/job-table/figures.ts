@@ -78,16 +78,20 @@ export function jobTotals(sql: Queryable) {
 
 /**
  * Selects one row: the waiting transfers as `queued`, and as `ahead`, by priority, those that come
- * before a new transfer.
+ * before a new transfer. Those at a paused endpoint do not: movers pass them over.
  */
 export function jobsAhead(sql: Queryable) {
   const before = PRIORITIES.map(
     (priority) => sql`${priority}::text, count(*) filter (
       where due and rank <= now() + ${PRIORITY_OFFSET_MS[priority]} * interval '1 millisecond')`,
   );
+  const paused = sql`(select array_agg(endpoint_id) from read.endpoints where paused)`;
   return sql`
     select count(*)::float8 as queued,
            jsonb_build_object(${before.reduce((list, pair) => sql`${list}, ${pair}`)}) as ahead
-      from (select rank, claim_id is null and due_at <= now() as due from work.transfer_jobs
+      from (select rank, claim_id is null and due_at <= now()
+                   and (array[source_endpoint_id, destination_endpoint_id] && ${paused})
+                       is not true as due
+              from work.transfer_jobs
              where status <> 'in_progress' limit ${JOBS_COUNTED_TO}) waiting`;
 }
