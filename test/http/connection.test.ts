@@ -384,6 +384,25 @@ describeWithPostgres('a connection', () => {
     },
   );
 
+  test.each([
+    'Transfer-Encoding: gzip',
+    'Transfer-Encoding: chunked, gzip',
+    'Transfer-Encoding: chunked\r\nContent-Length: 5',
+    'Content-Length: 5\r\nTransfer-Encoding: chunked',
+    'Content-Length: 5\r\nContent-Length: 6',
+    'Content-Length: -5',
+  ])('says that the length of a body is not clear with %j', async (length) => {
+    const type = `Content-Type: application/json\r\n${length}\r\n`;
+    const text = `POST /v1/transfers HTTP/1.1\r\n${host}${authorization()}${type}\r\n`;
+    expect(await send(`${text}0\r\n\r\n`)).toMatchObject([
+      {
+        status: 400,
+        headers: { connection: 'close' },
+        body: expect.stringContaining('The length of the body is not clear'),
+      },
+    ]);
+  });
+
   test('accepts a body with Transfer-Encoding: Chunked', async () => {
     const head = post('Connection: close\r\nTransfer-Encoding: Chunked\r\n', '');
     const text = head.replace('Content-Length: 0\r\n', '');

@@ -25,8 +25,8 @@ Every transfer is an append-only stream of events. The API shows views of these 
 - Send your key as \`Authorization: Bearer KEY\`. It belongs to an account and
   sees only that account. The Admin Console sends the cookie \`waybill_session\` instead. Over
   https, its name begins with \`__Host-\`.
-- Times are ISO 8601 in UTC. Every answer has \`X-Request-Id\` and the three
-  \`X-RateLimit-\` headers.
+- Times are ISO 8601 in UTC. Every answer has \`X-Request-Id\`. Those below \`/v1\` and that of
+  \`/metrics\` have the three \`X-RateLimit-\` headers too.
 - Errors are \`application/problem+json\` (RFC 9457). Programs use the \`code\`.
 - A path answers an unsupported method with 405 and \`Allow\`. \`OPTIONS\` needs no key.
 - Lists and other large answers are compressed if you accept \`br\` or \`gzip\`.
@@ -34,7 +34,8 @@ Every transfer is an append-only stream of events. The API shows views of these 
   another \`Content-Type\` gets 415, also where no body is expected. The body of a \`GET\` or
   \`HEAD\` is ignored.
 - A request needs exactly one valid \`Host\` header. Otherwise it gets 400. A \`Transfer-Encoding\`
-  other than \`chunked\` gets 415. Both close the connection.
+  that does not end with \`chunked\` gets 400, and one with further codings gets 415. All close the
+  connection.
 - A request with its body arrives within 30 s. Otherwise it gets 408. Headers of more than 16 KiB
   get 431. Both close the connection.
 - Bytes that are not HTTP get 400, and the connection closes. Whole requests before them on the same

@@ -11,12 +11,20 @@ export const CONNECT_REFUSED = 'CONNECT_REFUSED';
 
 const TOO_LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
 
+const UNCLEAR_LENGTH: [ProblemCode, string] = [
+  'malformed_request',
+  'The length of the body is not clear: send one Content-Length or Transfer-Encoding: chunked',
+];
+
 const DETAILS: Record<string, [ProblemCode, string]> = {
   HPE_HEADER_OVERFLOW: ['headers_too_large', 'The headers must not exceed 16 KiB in total'],
   [TOO_LATE]: [
     'request_timeout',
     'The request did not arrive in time: send headers and body at once, over a new connection',
   ],
+  HPE_INVALID_CONTENT_LENGTH: UNCLEAR_LENGTH,
+  HPE_INVALID_TRANSFER_ENCODING: UNCLEAR_LENGTH,
+  HPE_UNEXPECTED_CONTENT_LENGTH: UNCLEAR_LENGTH,
   [CONNECT_REFUSED]: ['malformed_request', 'This server is not a proxy'],
 };
 
