@@ -293,6 +293,20 @@ describe('the endpoint of a URI', () => {
       null,
     ],
     ['IPv6 in brackets', 'sftp://[2001:DB8::1]/a', [sftp('x', { host: '2001:db8::1' })], 'x:/a'],
+    ['IPv6 in full', 'sftp://[2001:db8:0:0::0001]/a', [sftp('x', { host: '2001:DB8::1' })], 'x:/a'],
+    [
+      'a name in Punycode',
+      'sftp://xn--bcher-kva.example/a',
+      [sftp('x', { host: 'bücher.example' })],
+      'x:/a',
+    ],
+    [
+      'a name in Unicode',
+      'sftp://BÜCHER.example./a',
+      [sftp('x', { host: 'xn--bcher-kva.example' })],
+      'x:/a',
+    ],
+    ['a name that no URL can have', 'sftp://ü,b/a', [sftp('x', { host: 'ü,b' })], 'x:/a'],
     ['IPv6 with a port', 'sftp://[::1]:2222/a', [sftp('x', { host: '[::1]', port: 2222 })], 'x:/a'],
     ['FTPS, explicit', 'ftps://host/a', [named('e', ftps('explicit', 21))], 'e:/a'],
     [

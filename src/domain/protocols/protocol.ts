@@ -150,10 +150,16 @@ export function onServer<Settings extends ServerSettings>(
   };
 }
 
-/** Normalizes a host for comparison. An IPv6 address has brackets in a URI, not in the settings. */
+/**
+ * Normalizes a host for comparison: `::1` and `0:0::1` are one address, `bücher.example` and
+ * `xn--bcher-kva.example` one name. An IPv6 address has brackets in a URI, not in the settings.
+ */
 function hostName(text: string): string {
-  return text
+  const name = text
     .toLowerCase()
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '');
+  // Most hosts need no parser, and a new transfer compares its hosts with those of all endpoints.
+  if (/^[a-z0-9._-]*$/.test(name)) return name;
+  return URL.parse(`http://${name.includes(':') ? `[${name}]` : name}`)?.hostname ?? name;
 }
