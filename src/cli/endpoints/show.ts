@@ -78,8 +78,14 @@ function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): 
     unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
     hasHostKey(settings) && settings.host_key_sha256 === null
       ? 'host key not accepted'
-      : (health?.error?.message ?? null),
+      : errorOf(health, unreachable_since === null),
     newHostKeysOf(endpoint).length > 0 ? 'a new host key is announced' : null,
   ].filter((state) => state !== null);
   return states.length === 0 ? 'ready' : states.join(', ');
+}
+
+function errorOf(health: EndpointConnectivity | undefined, dated: boolean): string | null {
+  if (!health?.error) return null;
+  const { error, error_since } = health;
+  return dated && error_since !== null ? `${error.message} since ${error_since}` : error.message;
 }

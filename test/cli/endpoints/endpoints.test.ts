@@ -206,7 +206,7 @@ describeWithPostgres('waybill endpoints', () => {
       probe: null,
     });
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(
-      /^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer$/m,
+      /^seen .* \d{4}-\d\d-\d\dT\S+Z {2}no answer since 2\S+Z$/m,
     );
     const listed = (await cli.run(['endpoints', 'list', '--json'])).json<{ id: string }>();
     expect(listed.find((endpoint) => endpoint.id === id)).toMatchObject({
@@ -223,7 +223,7 @@ describeWithPostgres('waybill endpoints', () => {
     await noteRejection(sql, seen as NonNullable<typeof seen>);
     await sql.end();
     expect((await cli.run(['endpoints', 'list'])).stdout).toMatch(
-      /^seen .* Authentication failed$/m,
+      /^seen .* Authentication failed since 2\S+Z$/m,
     );
   });
 
