@@ -54,6 +54,18 @@ export interface ConnectOptions {
 }
 
 const ANSWER_WITHIN_MS = 60_000;
+/**
+ * A role or a database may have other defaults. Without `array_nulls`, a null in an array is the text
+ * `NULL`. With fewer digits, large counts are rounded, and the tree seems shorter than what its
+ * checkpoints sign. In a stricter isolation, statements of busy processes fail and are repeated.
+ */
+const OWN_DEFAULTS = {
+  TimeZone: 'UTC',
+  DateStyle: 'ISO',
+  array_nulls: 'on',
+  extra_float_digits: 1,
+  default_transaction_isolation: 'read committed',
+} as const;
 const RECONNECT_DELAY_MS = { first: 20, longest: 1_000 };
 
 const timestamptz = {
@@ -131,8 +143,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
       types: { bigint: postgres.BigInt, timestamptz, bytea, text, ...ARRAY_TYPES },
       connection: {
         application_name: applicationName,
-        TimeZone: 'UTC',
-        DateStyle: 'ISO',
+        ...OWN_DEFAULTS,
         idle_in_transaction_session_timeout: 60_000,
         ...settings,
       },

@@ -26,7 +26,8 @@ export interface Pools {
   /** Commits are on disk a moment later. For tables that follow the log, and their checkpoints. */
   derived: Sql;
   /**
-   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit.
+   * For the statements of rebuilds, which may take minutes. Waits for answers without a limit, also
+   * if the role or the database has a `statement_timeout`: a rebuild would never come to its end.
    * Commits are on disk a moment later, or with the next commit of `sql`.
    */
   patient: Sql;
@@ -38,7 +39,7 @@ export function createPools(url: string): Pools {
   const derived = connect(url, { max: 20, settings: DERIVED, listener: sql });
   const patient = connect(url, {
     max: 5,
-    settings: { ...INDEXED, synchronous_commit: 'off' },
+    settings: { ...INDEXED, synchronous_commit: 'off', statement_timeout: '0' },
     answerWithinMs: null,
     listener: sql,
   });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
+import { closePools, createPools } from '../../../src/adapters/postgres/pools.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
 import { freePort } from '../../support/network/free-port.ts';
 import {
@@ -132,6 +133,39 @@ describeWithPostgres('connect', () => {
       expect(row?.bytes).toEqual(bytes);
     }
     await other.end();
+  });
+
+  it.each([
+    ['array_nulls', 'off'],
+    ['default_transaction_isolation', 'serializable'],
+    ['extra_float_digits', '-15'],
+  ])('reads and writes as ever if the database has %s = %s', async (name, value) => {
+    const { sql, url } = database;
+    const changed = sql(new URL(url).pathname.slice(1));
+    await sql`alter database ${changed} set ${sql(name)} = ${sql(value)}`;
+    const other = connect(url, { max: 1 });
+    const [row] = await other`
+      select array_position(${['a', null]}::text[], null) as null_at, 123456::float8 as count,
+             current_setting('transaction_isolation') as isolation`;
+    await other.end();
+    await sql`alter database ${changed} reset ${sql(name)}`;
+    expect(row).toEqual({ null_at: 2, count: 123_456, isolation: 'read committed' });
+  });
+
+  it('lets rebuilds take longer than the statement_timeout of the database', async () => {
+    const { sql, url } = database;
+    const changed = sql(new URL(url).pathname.slice(1));
+    await sql`alter database ${changed} set statement_timeout = 10`;
+    const pools = createPools(url);
+    const outcomes = [pools.sql, pools.derived, pools.patient].map((pool) =>
+      pool`select pg_sleep(0.1)`.then(
+        () => 'ended',
+        ({ code }) => code,
+      ),
+    );
+    expect(await Promise.all(outcomes)).toEqual(['57014', '57014', 'ended']);
+    await closePools(pools);
+    await sql`alter database ${changed} reset statement_timeout`;
   });
 
   it('sets its application name', async () => {

@@ -12,8 +12,9 @@ import {
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
 
-/** The setting of `connect` that PgBouncer does not know. */
-const UNKNOWN = 'idle_in_transaction_session_timeout';
+/** The settings of `connect` that PgBouncer does not know. */
+const UNKNOWN =
+  'idle_in_transaction_session_timeout,array_nulls,default_transaction_isolation,extra_float_digits';
 
 const why = await whyNoPgBouncer();
 
