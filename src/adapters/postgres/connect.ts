@@ -36,7 +36,9 @@ export interface ConnectOptions {
   /**
    * How long a query may wait for the next byte of its answer, in milliseconds; 60,000 by default.
    * Then its connection counts as lost. A frozen server, or a network that drops packets, closes no
-   * connection. Null means no limit, for statements that take minutes.
+   * connection. Null means no limit, for statements that take minutes. A statement waits for a lock
+   * half as long: its session would stay in Postgres after its connection counts as lost, and with
+   * each repetition one more, until Postgres accepts none.
    */
   answerWithinMs?: number | null;
   /**
@@ -145,6 +147,7 @@ export function connect(url: string, options: ConnectOptions = {}): Sql {
         application_name: applicationName,
         ...OWN_DEFAULTS,
         idle_in_transaction_session_timeout: 60_000,
+        ...(answerWithinMs === null ? {} : { lock_timeout: Math.ceil(answerWithinMs / 2) }),
         ...settings,
       },
       onnotice: () => {},

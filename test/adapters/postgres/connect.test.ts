@@ -3,6 +3,7 @@ import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { closePools, createPools } from '../../../src/adapters/postgres/pools.ts';
 import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
 import { freePort } from '../../support/network/free-port.ts';
+import { whileTableLocked } from '../../support/postgres/row-locks.ts';
 import {
   createTestDatabase,
   describeWithPostgres,
@@ -166,6 +167,16 @@ describeWithPostgres('connect', () => {
     expect(await Promise.all(outcomes)).toEqual(['57014', '57014', 'ended']);
     await closePools(pools);
     await sql`alter database ${changed} reset statement_timeout`;
+  });
+
+  it('ends a wait for a lock before its connection counts as lost', async () => {
+    const other = connect(database.url, { max: 1, answerWithinMs: 6_000 });
+    const pidOf = async () => (await other`select pg_backend_pid() as pid`)[0]?.pid;
+    const before = await pidOf();
+    const waiting = () => other`select from log.events`.catch(({ code }) => code);
+    expect(await whileTableLocked(database.sql, 'log.events', waiting)).toBe('55P03');
+    expect(await pidOf()).toBe(before);
+    await other.end();
   });
 
   it('sets its application name', async () => {

@@ -13,8 +13,13 @@ import {
 } from '../../support/postgres/test-database.ts';
 
 /** The settings of `connect` that PgBouncer does not know. */
-const UNKNOWN =
-  'idle_in_transaction_session_timeout,array_nulls,default_transaction_isolation,extra_float_digits';
+const UNKNOWN = [
+  'array_nulls',
+  'default_transaction_isolation',
+  'extra_float_digits',
+  'idle_in_transaction_session_timeout',
+  'lock_timeout',
+].join(',');
 
 const why = await whyNoPgBouncer();
 
