@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { follow } from '../support/http/server-events.ts';
+import { createProxiedDatabase, type ProxiedDatabase } from '../support/postgres/proxied.ts';
 import { holdRows, whileTableLocked } from '../support/postgres/row-locks.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { until } from '../support/service/transfers.ts';
@@ -36,6 +37,34 @@ describeWithPostgres('the heartbeat of an event stream', () => {
     expect(await api.ask('POST', '/v1/transfers', { json: TRANSFER })).toMatchObject({
       status: 201,
     });
+    await until('it goes on', () => stream.events.length > before);
+  });
+});
+
+describeWithPostgres('an event stream during an outage of Postgres', () => {
+  let database: ProxiedDatabase;
+  let api: TestApi;
+  beforeAll(async () => {
+    database = await createProxiedDatabase();
+    api = await startApi({ heartbeatMs: 200 }, { DATABASE_URL: database.url });
+  });
+  afterAll(async () => {
+    await api?.close();
+    await database?.drop();
+  });
+
+  test.each(['transfers', 'projections'])('of %s waits for its end', async (subject) => {
+    const { key } = await api.createKey(['admin']);
+    const stream = await follow<unknown>(`${api.url}/v1/${subject}/live`, key);
+    onTestFinished(() => stream.leave());
+    await until('it began', () => stream.events.length > 0);
+    await database.takeAway();
+    const duringIt = stream.comments.length;
+    await until('heartbeats', () => stream.comments.length > duringIt + 10, 20);
+    await database.giveBack();
+    const before = stream.events.length;
+    const created = () => api.ask('POST', '/v1/transfers', { json: TRANSFER });
+    await until('a transfer', async () => (await created()).status === 201);
     await until('it goes on', () => stream.events.length > before);
   });
 });

@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import { untilAnswered } from '../../processes/until-answered.ts';
 import { clientOf } from '../auth/client.ts';
 import { stillValid } from '../auth/still-valid.ts';
 import { disconnectSignal } from './disconnect.ts';
@@ -32,6 +33,9 @@ export type ServerEvent = { event: string; data: unknown } | null;
  * Answers with server-sent events until the source ends, the client disconnects, the service
  * closes, or the key or session becomes invalid. An error, or the end of the service, before the
  * first event is answered as a problem. Throws `rate_limited` if the client has too many streams.
+ *
+ * An outage of Postgres does not end the stream, only delays its events. A client would come back
+ * during the outage and get 503, after which an `EventSource` never comes back.
  */
 export async function sendEvents(
   deps: EventStreamDeps,
@@ -44,14 +48,15 @@ export async function sendEvents(
   // The client left during its admission. No `close` follows that would end the source.
   if (reply.raw.destroyed) return reply;
   const left = disconnectSignal(reply);
-  const events = source(AbortSignal.any([left, closing]), heartbeatMs);
+  const signal = AbortSignal.any([left, closing]);
+  const events = source(signal, heartbeatMs);
   const first = (await events.next()).value;
   if (!first) {
     if (left.aborted) return reply;
     if (closing.aborted) throw new EventStoreUnavailable('the service stops');
     throw new Error('A stream of events has no first event');
   }
-  const hasAccess = () => stillValid(sql, clientOf(request));
+  const hasAccess = () => untilAnswered(() => stillValid(sql, clientOf(request)), signal);
   const body = withHeartbeats(frames(first, events, hasAccess, heartbeatMs), heartbeatMs);
   return reply
     .header('x-accel-buffering', 'no')

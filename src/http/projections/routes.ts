@@ -14,6 +14,7 @@ import {
   type TaskKind,
   type TaskSubject,
 } from '../../processes/projections/tasks.ts';
+import { untilAnswered } from '../../processes/until-answered.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from '../answers/event-stream.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
@@ -61,7 +62,7 @@ export function projectionRoutes(
   async function* follow(signal: AbortSignal, quietMs: number): AsyncGenerator<ServerEvent> {
     let sent = '';
     for (let sentAt = 0; !signal.aborted; await pause(LOOK_MS, signal)) {
-      const data = await lookShared();
+      const data = await (sent === '' ? lookShared() : untilAnswered(lookShared, signal));
       const text = JSON.stringify(data);
       if (text === sent && performance.now() - sentAt < quietMs) continue;
       yield text === sent ? null : { event: 'projections', data };
