@@ -1,4 +1,5 @@
 import { shortageOf } from '../own-shortage.ts';
+import { DISK_FULL } from './embedded/error.ts';
 
 /**
  * Codes of the driver and of Node for a connection that is lost or cannot be opened. 57P: the
@@ -17,12 +18,25 @@ const ENDS_SESSION = /^(FATAL|PANIC)$/;
 /** Codes of Postgres for a user, a password, a database or the right to connect to it. */
 const SIGN_IN = /^(28|3D000$|42501$)/;
 
+/**
+ * Functions of Postgres that make a file longer. Postgres has no code for a quota that is used up or
+ * for the longest file that is allowed: it calls both an internal error.
+ */
+const MAKES_FILE_LONGER = /^(mdextend|mdzeroextend|BufFileDumpBuffer)$/;
+
 /** Codes of Node for a certificate of the server that is not accepted. */
 const CERTIFICATE = /^(CERT_|UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|ERR_TLS_CERT_)/;
 
 /** Returns whether Postgres takes no writes. The driver closes the session after this error. */
 export function isReadOnlySession(error: unknown): boolean {
   return codeOf(error) === '25006';
+}
+
+/** Returns whether Postgres has no room on its disk, or must not use more of it. */
+export function isDiskFull(error: unknown): boolean {
+  const { routine } = (error ?? {}) as { routine?: unknown };
+  const code = codeOf(error);
+  return code === DISK_FULL || (code === 'XX000' && MAKES_FILE_LONGER.test(String(routine)));
 }
 
 /** Returns whether the certificate of the server was not accepted. */
@@ -43,6 +57,7 @@ export function isRejectedSignIn(error: unknown): boolean {
 export function isPostgresUnavailable(error: unknown): boolean {
   return (
     UNAVAILABLE.test(codeOf(error)) ||
+    isDiskFull(error) ||
     shortageOf(error) !== null ||
     endsSession(error) ||
     isMissingSocket(error) ||

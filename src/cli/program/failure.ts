@@ -9,9 +9,12 @@ import { FileError } from '../../adapters/files/port.ts';
 import { MasterKeyError } from '../../adapters/master-key.ts';
 import { DatabaseUrlError } from '../../adapters/postgres/database-url.ts';
 import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/embedded.ts';
-import { DISK_FULL } from '../../adapters/postgres/embedded/error.ts';
 import { MigrationError } from '../../adapters/postgres/migrate.ts';
-import { isPostgresUnavailable, isReadOnlySession } from '../../adapters/postgres/unavailable.ts';
+import {
+  isDiskFull,
+  isPostgresUnavailable,
+  isReadOnlySession,
+} from '../../adapters/postgres/unavailable.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { VaultError } from '../../adapters/vault.ts';
 import { ConfigError } from '../../config.ts';
@@ -120,7 +123,7 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
         '0 for any free port.',
     };
   }
-  if (code === DISK_FULL) {
+  if (isDiskFull(error)) {
     return {
       exitCode: EXIT.unavailable,
       message: `The disk of Postgres is full: ${error.message}. ${MAKE_ROOM}`,

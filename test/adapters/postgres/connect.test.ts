@@ -1,7 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { closePools, createPools } from '../../../src/adapters/postgres/pools.ts';
-import { isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
+import { isDiskFull, isPostgresUnavailable } from '../../../src/adapters/postgres/unavailable.ts';
 import { freePort } from '../../support/network/free-port.ts';
 import { whileTableLocked } from '../../support/postgres/row-locks.ts';
 import {
@@ -68,6 +69,24 @@ describeWithPostgres('connect', () => {
     await sql.end();
     expect(error).toMatchObject({ code: '25006' });
     expect(isPostgresUnavailable(error)).toBe(true);
+  });
+
+  it('counts a file that must not become longer as a full disk', async ({ skip }) => {
+    const sql = connect(database.url, { max: 1 });
+    const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
+    try {
+      // As with a quota, Postgres has no code for the error that follows.
+      execFileSync('prlimit', ['--pid', String(row.pid), '--fsize=16777216'], { stdio: 'ignore' });
+    } catch {
+      await sql.end();
+      skip('prlimit may not limit a session of this Postgres');
+    }
+    const error = await sql`
+      create table grown as select md5(i::text) || md5(i::text) as text
+        from generate_series(1, 300000) as i`.catch((error: unknown) => error);
+    await sql.end();
+    expect(error).toMatchObject({ code: 'XX000' });
+    expect([isDiskFull(error), isPostgresUnavailable(error)]).toEqual([true, true]);
   });
 
   it('uses the connection that was used last', async () => {

@@ -1,5 +1,5 @@
 import { withTimeout } from '../../../concurrency/with-timeout.ts';
-import { isPostgresUnavailable } from '../../postgres/unavailable.ts';
+import { isDiskFull, isPostgresUnavailable } from '../../postgres/unavailable.ts';
 import { EventStoreFull, EventStoreUnavailable } from '../port.ts';
 
 /**
@@ -9,8 +9,6 @@ import { EventStoreFull, EventStoreUnavailable } from '../port.ts';
 const ANSWER_WITHIN_MS = 5_000;
 /** For how long calls are repeated. */
 export const RETRY_FOR_MS = 10_000;
-/** SQLSTATE of a disk without room. Postgres has answered, and time alone gives it no room. */
-const DISK_FULL = '53100';
 
 /**
  * Repeats a call that is safe to repeat until Postgres answers. Throws EventStoreUnavailable if it
@@ -33,7 +31,8 @@ export async function retryWhileUnavailable<T>(
       );
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      if ((error as { code?: unknown }).code === DISK_FULL)
+      // Postgres has answered, and time alone gives it no room.
+      if (isDiskFull(error))
         throw new EventStoreFull('Postgres, which holds the event log, has no room on its disk', {
           cause: error,
         });
