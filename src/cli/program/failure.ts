@@ -171,8 +171,10 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 const MAKE_ROOM = 'Make room, then run the command again.';
 const TOO_MANY_CONNECTIONS = '53300';
 const NO_RIGHT = '42501';
-/** SQLSTATE classes 28 (sign-in), 3D (no such database) and 57 (shutdown). */
-const NOT_REACHED = /^(28|3D|57)\w{3}$/;
+/** SQLSTATE of a statement that took too long, or that an administrator cancelled. */
+const STATEMENT_ENDED = '57014';
+/** SQLSTATE classes 28 (sign-in), 3D (no such database) and 57P (shutdown). */
+const NOT_REACHED = /^(28\w|3D\w|57P)\w{2}$/;
 
 /** Returns false for a statement that a Postgres which runs has rejected, such as a deadlock. */
 function isAway(error: NodeJS.ErrnoException): boolean {
@@ -188,6 +190,8 @@ function faultOfPostgres(error: NodeJS.ErrnoException): string {
 function adviceOn(error: NodeJS.ErrnoException): string {
   const { code } = error;
   if (code === TOO_MANY_CONNECTIONS) return 'It has no free connection: raise its max_connections.';
+  if (code === STATEMENT_ENDED)
+    return 'Run the command again, or raise statement_timeout of the role or the database.';
   if (isReadOnlySession(error))
     return 'It is a standby or set to read-only: check DATABASE_URL, and whether its disk is full.';
   return isAway(error)

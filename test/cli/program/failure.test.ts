@@ -26,6 +26,10 @@ describe('the failure of a command', () => {
     [{ code: '25006' }, /^Postgres takes no writes: it says why\. /],
     [{ code: '40P01' }, /^Postgres could not carry this out: .* again in a moment\.$/],
     [{ code: '55P03' }, /^Postgres could not carry this out: /],
+    [
+      { code: '57014' },
+      /^Postgres could not carry this out: .* raise statement_timeout of the role/,
+    ],
   ])('of Postgres: %j', (fields, message) => {
     expect(failureOf(failed(fields))).toEqual({
       exitCode: EXIT.unavailable,
