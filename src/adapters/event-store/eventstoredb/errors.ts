@@ -1,4 +1,9 @@
-import { type CommandError, ErrorType, isCommandError } from '@eventstore/db-client';
+import {
+  type CommandError,
+  ErrorType,
+  isCommandError,
+  NotLeaderError,
+} from '@eventstore/db-client';
 import { status } from '@grpc/grpc-js';
 import { EventStoreUnavailable, EventStoreUnusable, PositionUnknown } from '../port.ts';
 
@@ -59,6 +64,18 @@ export function isTransient(error: unknown): boolean {
   );
 }
 
+/** Returns what an operator must know. A node alone knows no leader, although it runs. */
+function reasonOf(error: Error): string {
+  if (/Failed to discover/.test(error.message))
+    return (
+      'no node answers, or those that answer have no leader. Check that most of the nodes run and ' +
+      'reach each other, and their addresses'
+    );
+  if (error instanceof NotLeaderError)
+    return 'the node that answered is not the leader. Check that most of the nodes run';
+  return `${error.message || 'no reason given'}. Check that it runs, and its address`;
+}
+
 function isInvalidPosition(error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: string };
   return code === status.INVALID_ARGUMENT && /invalid position/i.test(message ?? '');
@@ -70,11 +87,9 @@ function isInvalidPosition(error: unknown): boolean {
  */
 export function giveUp(error: unknown, what: string): never {
   if (isTransient(error)) {
-    throw new EventStoreUnavailable(
-      `EventStoreDB: ${what}: ${(error as Error).message || 'no reason given'}. ` +
-        'Check that it runs, and its address',
-      { cause: error },
-    );
+    throw new EventStoreUnavailable(`EventStoreDB: ${what}: ${reasonOf(error as Error)}`, {
+      cause: error,
+    });
   }
   if (isInvalidPosition(error))
     throw new PositionUnknown(`EventStoreDB: ${what}: ${(error as Error).message}`, {
