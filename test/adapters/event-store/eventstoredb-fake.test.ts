@@ -434,6 +434,21 @@ describe('an EventStoreDB that is hard to reach', () => {
     await expect.poll(() => proxy.connections).toBe(0);
   });
 
+  it('keeps no connection of the clients that were replaced while it refused them', async () => {
+    const server = await startFakeEventStoreDb();
+    const proxy = await startTcpProxy({ host: '127.0.0.1', port: server.port });
+    onTestFinished(() => proxy.close());
+    const url = `esdb://${proxy.host}:${proxy.port}?tls=false`;
+    const store = openStore(server, url, { attempt: 1_000, total: 2_000 });
+    await proxy.refuse(true);
+    await Promise.allSettled(numbers(20).map((i) => store.read(`stream-${i}`)));
+    await proxy.refuse(false);
+    // A closed client would connect after a pause of about a second.
+    await sleep(3_000);
+    await store.close();
+    await expect.poll(() => proxy.connections).toBe(0);
+  });
+
   it('keeps one call for appends after a silence in which many clients were replaced', async () => {
     const server = await startFakeEventStoreDb();
     const answer = server.holdFeatures();

@@ -1,5 +1,6 @@
 import { EventStoreDBClient } from '@eventstore/db-client';
 import type { CallOptions, Channel, ClientDuplexStream, Metadata } from '@grpc/grpc-js';
+import { leaveUnusedClosed } from './unused-connections.ts';
 
 /** A private part of the library: a client of gRPC, without the messages of the library. */
 interface GrpcClient {
@@ -25,6 +26,8 @@ export interface Internals {
   createChannel(): Promise<Channel>;
   handleError(grpc: GrpcClient, error: Error): Promise<void>;
 }
+
+leaveUnusedClosed();
 
 /**
  * Opens a client. After a failed call the library gives up its connection, or waits for the next
