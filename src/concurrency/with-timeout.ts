@@ -10,7 +10,7 @@ export async function withTimeout<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const { promise: over, reject } = Promise.withResolvers<never>();
-  const late = () => reject(new TimeoutError(`no answer within ${ms} ms`));
+  const late = () => reject(new TimeoutError(`no answer within ${Math.round(ms)} ms`));
   // Node warns of a negative time on stderr.
   const timer = setTimeout(late, Math.max(0, ms));
   const abort = () => reject(signal?.reason);
