@@ -18,6 +18,7 @@ const COMMANDS: Record<string, () => Promise<AddTo>> = {
   dev: async () => (await import('./installation/dev.ts')).addDevCommand,
   serve: async () => (await import('./installation/serve.ts')).addServeCommand,
   migrate: async () => (await import('./installation/migrate.ts')).addMigrateCommand,
+  status: async () => (await import('./installation/status.ts')).addStatusCommand,
   transfers: async () => (await import('./transfers/transfers.ts')).addTransferCommands,
   batches: async () => (await import('./batches/batches.ts')).addBatchCommands,
   flows: async () => (await import('./flows/flows.ts')).addFlowCommands,

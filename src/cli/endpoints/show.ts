@@ -71,7 +71,7 @@ export function addressOf(settings: EndpointSettings): string {
   return `${user}${addressIn(settings)}${via ? ` via ${nameOfVia(via)}` : ''}`;
 }
 
-function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {
+export function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {
   const { paused, unreachable_since, settings } = endpoint;
   const states = [
     paused ? 'paused' : null,

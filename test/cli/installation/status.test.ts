@@ -1,0 +1,94 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { freePort } from '../../support/network/free-port.ts';
+import {
+  createTestDatabase,
+  describeWithPostgres,
+  type TestDatabase,
+} from '../../support/postgres/test-database.ts';
+import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../../support/service/cli.ts';
+
+vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
+
+interface Part {
+  name: string;
+  state: string;
+  detail: string;
+  items: string[];
+}
+
+describeWithPostgres('waybill status', () => {
+  let database: TestDatabase;
+  let cli: Cli;
+  let service: ChildProcess | undefined;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    cli = createCli({ ...settingsFor(database.url), WAYBILL_TRANSFER_RETRY_DELAYS: '10ms' });
+  });
+  afterAll(async () => {
+    if (service) {
+      service.kill();
+      await once(service, 'exit');
+    }
+    await database.drop();
+  });
+
+  const run = async (args: string[], input?: unknown) => {
+    const { code, stdout, stderr } = await cli.run(args, JSON.stringify(input));
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    return stdout.trim();
+  };
+  const parts = async () => {
+    const { code, json } = await cli.run(['status', '--json']);
+    return { code, of: Object.fromEntries(json<Part>().map((part) => [part.name, part])) };
+  };
+
+  it('says what does not run, and what needs attention', async () => {
+    await run(['keys', 'create', '--name', 'night job', '--role', 'viewer', '--expires-in', '1h']);
+    const before = await cli.run(['status']);
+    expect(before.code).toBe(1);
+    expect(before.stdout).toMatch(
+      /^problem {2}log +\d of \d consumers are behind its end\n +no process follows it: does the service run\?$/m,
+    );
+    expect(before.stdout).toMatch(/^problem {2}movers +0 processes, 0 slots; /m);
+    expect(before.stdout).toMatch(/^ok {7}transfers +of acc_default in 24 hours: none$/m);
+    expect(before.stdout).toMatch(/^warning {2}keys +1 active\n +night job expires at 2/m);
+
+    service = cli.start(['serve', '--roles', 'projector,mover,webhooks,monitor']);
+    await expect.poll(async () => (await parts()).code, { timeout: 60_000 }).toBe(0);
+    expect((await parts()).of).toMatchObject({
+      log: { state: 'ok', items: [] },
+      movers: { state: 'ok', detail: expect.stringMatching(/^1 process, \d+ slots; 0 /) },
+      endpoints: { state: 'ok', detail: '0, of which none paused' },
+      flows: { state: 'ok', detail: '0 of acc_default' },
+      webhooks: { state: 'ok', detail: 'no failed deliveries of acc_default' },
+      keys: { state: 'warning' },
+    });
+
+    await run(['endpoints', 'add', '--file', '-'], {
+      name: 'partner',
+      protocol: 'sftp',
+      host: '127.0.0.1',
+      port: await freePort(),
+      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+      username: 'waybill',
+      password: 'secret',
+    });
+    const folders = ['sftp://partner/out/', 'sftp://partner/in/'];
+    await run(['flows', 'create', ...folders, '--name', 'orders', '--every', '1h']);
+    await run(['transfers', 'create', ...folders.map((folder) => `${folder}a.csv`)]);
+    await expect
+      .poll(async () => (await parts()).of, { timeout: 60_000 })
+      .toMatchObject({
+        transfers: {
+          state: 'problem',
+          detail: 'of acc_default in 24 hours: 1 failed',
+          items: ['1 failed transfer was not retried', expect.stringMatching(/^1 connection_/)],
+        },
+        endpoints: { state: 'problem', items: [expect.stringMatching(/^partner: .* since 2/)] },
+        flows: { state: 'problem', items: [expect.stringMatching(/^orders cannot list /)] },
+      });
+    expect((await parts()).code).toBe(1);
+  });
+});
