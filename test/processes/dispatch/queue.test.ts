@@ -83,8 +83,9 @@ await describeTransfers('a queue', () => {
     await untilStatus(installation, reserved.transferId, 'completed');
   });
 
-  test('in which one account has 200 does not hold up the 5 of another, and estimates tell the way', async () => {
+  test('in which one account has 200 does not hold up the 5 of another', async () => {
     await pauseEndpoint(installation.commands, endpointId, CAUSE);
+    await installation.commands.waitFor('catalog', await installation.store.head());
     const theirs = await many(200, 'acc_many');
     await until(
       'all wait',
@@ -94,10 +95,8 @@ await describeTransfers('a queue', () => {
     );
     const [normal, high] = [await create('acc_few'), await create('acc_few', 'high')];
     const ours = [normal, high, ...(await many(3, 'acc_few'))];
-    expect(waitsMs(normal)).toBeGreaterThan(0);
-    expect(waitsMs(high)).toBeLessThan(waitsMs(normal));
-    // 200 rounds for two at a time, at what each took lately, which is far from a minute.
-    expect(waitsMs(normal)).toBeLessThan(100 * 60_000);
+    // Movers pass over transfers at a paused endpoint.
+    expect(waitsMs(normal)).toBe(0);
 
     await resumeEndpoint(installation.commands, endpointId, CAUSE);
     const starts = await Promise.all(
@@ -114,6 +113,11 @@ await describeTransfers('a queue', () => {
       .map(({ account_id }) => account_id);
     // Turn by turn; who is ahead in a turn may be two more by what movers claim at once.
     expect(accounts.lastIndexOf('acc_few')).toBeLessThan(2 * ours.length + 2 * MOVERS);
+    // Estimates multiply this by the transfers ahead.
+    await until('the mover reports how long its attempts take', async () => {
+      const [mover] = await installation.sql`select mean_duration_ms from work.movers`;
+      return mover?.mean_duration_ms > 0;
+    });
   }, 120_000);
 
   test('appears in the metrics of Prometheus, with all that was done', async () => {
