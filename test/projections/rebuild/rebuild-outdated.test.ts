@@ -87,6 +87,13 @@ describeWithPostgres('a process on the tables of another version', () => {
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       body: '{"source_uri":"sftp://elsewhere/b","destination_uri":"sftp://files/b"}',
     });
+  const cancel = async ({ service }: { service: Service }, created: Response) => {
+    const { id } = (await created.json()) as { id: string };
+    return fetch(`${service.url}/v1/transfers/${id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${key}` },
+    });
+  };
 
   it('serves the API at once, and waits for a rebuild that another process runs', async () => {
     await makeOlder();
@@ -100,10 +107,10 @@ describeWithPostgres('a process on the tables of another version', () => {
         ok: true,
         detail: "an older version's tables are being rebuilt by another process",
       });
-      const asked = performance.now();
-      expect((await create(each)).status).toBe(201);
-      // It does not wait for data that the older tables cannot show.
-      expect(performance.now() - asked).toBeLessThan(4_500);
+      const created = await create(each);
+      expect(created.status).toBe(201);
+      expect((await cancel(each, created)).status).toBe(200);
+      // That did not wait for data that the older tables cannot show: a wait in vain turns this red.
       expect((await checks(each)).read_models?.ok).toBe(true);
     }
     expect(await version()).toBe(1);
