@@ -399,7 +399,11 @@ describeWithPostgres('a consumer of the log', () => {
     it('loses what it prepared with a batch that it cannot save, and prepares it again', async () => {
       await append('again-a', 2);
       await database.sql`insert into public.seen values ('again', 'again', 0)`;
-      const { steps, runs } = preparing('again', () => sleep(100));
+      const isPrepared = Promise.withResolvers<void>();
+      const { steps, runs } = preparing('again', async (revision) => {
+        if (revision === 1) isPrepared.resolve();
+        await isPrepared.promise;
+      });
       const { states } = start(openProcess(), runs);
       await until(() => states.includes('failed'));
       expect(steps).toEqual(['prepare 0', 'prepare 1', 'lost 0', 'lost 1']);
