@@ -1,7 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
-import { connect } from '../../../src/adapters/postgres/connect.ts';
 import { abortTransfer } from '../../../src/commands/transfers.ts';
 import { removeWebhook, updateWebhook } from '../../../src/commands/webhooks.ts';
 import { type PayloadType, payloadSchema } from '../../../src/contract/webhooks/payloads.ts';
@@ -120,19 +118,19 @@ describeWithPostgres('the outbox', () => {
     const { transferId } = await appendTransfer(installation.store, ['admitted']);
     await runOutbox(installation);
     await appendEvents(installation.store, `transfer-${transferId}`, [TRANSFER_EVENTS.started]);
-    const sql = connect(installation.environment.DATABASE_URL as string, {
-      settings: { idle_in_transaction_session_timeout: 200 },
-    });
-    const slow: EventStore = {
+    const open: number[] = [];
+    const watched: EventStore = {
       ...installation.store,
       async read(...args) {
-        await sleep(600);
+        const found = await installation.sql`
+          select from pg_stat_activity
+           where datname = current_database() and state like 'idle in transaction%'`;
+        open.push(found.length);
         return installation.store.read(...args);
       },
     };
-    await catchUpIfIdle({ ...installation, sql }, createOutboxConsumer(slow)).finally(() =>
-      sql.end(),
-    );
+    await catchUpIfIdle(installation, createOutboxConsumer(watched));
+    expect(open).toEqual([0]);
     expect(await types(webhookId)).toEqual(['transfer.in_progress']);
   });
 
