@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { abortable } from '../../../src/adapters/files/abort.ts';
 import {
   type DestinationFile,
@@ -65,15 +64,18 @@ test('a failed write closes its upload before the leftovers are removed', async 
 });
 
 test('the rename has a time limit of its own', async () => {
+  // The clock of this test is not that of the machine.
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const pause = () => new Promise((resolve) => setTimeout(resolve, 300));
   let writes = 0;
-  const write = () => (writes++ === 0 ? sleep(300) : Promise.resolve());
-  expect(
-    await probe({
-      limitMs: 500,
-      write,
-      commit: (signal) => abortable(sleep(300), signal, 'commit'),
-    }),
-  ).toEqual({
+  const probing = probe({
+    limitMs: 500,
+    write: () => (writes++ === 0 ? pause() : Promise.resolve()),
+    commit: (signal) => abortable(pause(), signal, 'commit'),
+  });
+  await vi.advanceTimersByTimeAsync(600);
+  expect(await probing).toEqual({
     steps: ['write: true', 'rename: true', 'read: true', 'remove: true'],
     calls: ['remove', 'close'],
   });
