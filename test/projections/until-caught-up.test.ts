@@ -27,7 +27,7 @@ describeWithPostgres('a wait for a log that takes long to read', () => {
       await sleep(10);
     }
   };
-  const late = () => sleep(5_000, 'late', { ref: false });
+  const late = () => sleep(60_000, 'late', { ref: false });
 
   it('ends when it is stopped while it reads the log itself', async () => {
     const waiting = untilCaughtUp(
