@@ -1,9 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
-import { connect, type Fragment } from '../../../src/adapters/postgres/connect.ts';
+import type { Fragment } from '../../../src/adapters/postgres/connect.ts';
 import { createLocks } from '../../../src/adapters/postgres/locks.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { CHECKPOINTS, RETENTION } from '../../../src/domain/events/streams.ts';
@@ -229,26 +228,31 @@ describeWithPostgres('the tree over the log', () => {
     const kept: StoredEvent[] = [];
     for (let i = 0; i < 30; i += 1) kept.push(await append(`kept-${i}`, 'any.happened', {}));
     await log.remove([gone.stream], record);
-    // Postgres ends a transaction of theirs that waits for one read of the log.
-    const impatient = connect(url, { settings: { idle_in_transaction_session_timeout: 100 } });
-    const store = beforeCalls(log, () => sleep(400));
+    const open: number[] = [];
+    const store = beforeCalls(log, async () => {
+      const found = await sql`
+        select from pg_stat_activity
+         where datname = current_database() and state like 'idle in transaction%'`;
+      open.push(found.length);
+    });
     const locks = createLocks(url);
     const logger = pino({ level: 'silent' });
     const shadow = await newTree();
     const steps: number[] = [];
     await startCheckpoint(sql, 'read.checkpoints', shadow, 'log-1', proofProjection.version);
     try {
-      const deps = { store, sql: impatient, locks, logId: 'log-1', logger };
+      const deps = { store, sql, locks, logId: 'log-1', logger };
       await catchUpIfIdle(deps, projectionConsumer(proofProjection));
       const { signal } = new AbortController();
       const tables = { schema: shadow, checkpoint: shadow };
       await foldToEnd(deps, proofProjection, tables, signal, (count) => steps.push(count));
     } finally {
-      await Promise.all([locks.close(), impatient.end(), log.close()]);
+      await Promise.all([locks.close(), log.close()]);
     }
     const root = hex(rootOf([...first, checkpoint, record, ...kept]));
     expect(hex(await rootAt(sql, 'read', 34))).toBe(root);
     expect(hex(await rootAt(sql, shadow, 34))).toBe(root);
+    expect(new Set(open)).toEqual(new Set([0]));
     // Small steps until the leaf of the removed event is added.
     expect(steps).toEqual([25, 8]);
   });
