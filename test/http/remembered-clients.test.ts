@@ -152,14 +152,14 @@ describeWithPostgres('a client that the process remembers', () => {
     await sleep(200);
     // No mover runs: each transfer adds a second.
     const first = await estimate();
-    for (let i = 1; i <= 5; i++) {
+    for (let i = 1; i <= 5 || remembered === 0; i++) {
       await sleep(200);
       await Promise.all(['GET', 'GET', 'POST'].map(ask));
       const before = remembered;
       const next = await estimate();
-      if (remembered > before) expect(next - first).toBeLessThan(30);
+      // Two transfers for each time, and fewer than a second queue.
+      if (remembered > before) expect(next - first).toBeLessThan(2 * i + 20);
     }
-    expect(remembered).toBeGreaterThan(0);
   });
 
   test('is counted in Postgres when it sends nothing more', async () => {
