@@ -27,6 +27,13 @@ const TRANSIENT_CODES: ReadonlySet<unknown> = new Set([
 const TRANSIENT_MESSAGES =
   /Server Is Not Ready|RST_STREAM|write after end|Cancelled on client|Failed to discover|Premature close|Channel has been shut down/i;
 
+/** How a call ends when another one has failed and its client was replaced. It names no cause. */
+const CLIENT_REPLACED =
+  /Cancelled on client|Channel closed before call started|Channel has been shut down/i;
+
+/** How gRPC says that it cannot connect. The cause is `null` while its first try goes on. */
+const NOT_CONNECTED = /No connection established\. Last error: (?:Error: )?(.*?)\. Resolution note/;
+
 /** A node that answers as the leader lacks what this process knows. */
 export class StaleNode extends Error {
   override readonly name = 'StaleNode';
@@ -73,7 +80,15 @@ function reasonOf(error: Error): string {
     );
   if (error instanceof NotLeaderError)
     return 'the node that answered is not the leader. Check that most of the nodes run';
-  return `${error.message || 'no reason given'}. Check that it runs, and its address`;
+  return `${faultOf(error)}. Check that it runs, and its address`;
+}
+
+function faultOf({ message }: Error): string {
+  if (CLIENT_REPLACED.test(message))
+    return 'another request got no answer, or its connection broke, so this one ended too';
+  const cause = NOT_CONNECTED.exec(message)?.[1];
+  if (cause === undefined) return message || 'no reason given';
+  return cause === 'null' ? 'no connection' : `no connection (${cause})`;
 }
 
 function isInvalidPosition(error: unknown): boolean {
