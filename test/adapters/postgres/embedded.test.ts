@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   existsSync,
@@ -431,6 +432,17 @@ describeWithPostgres('embedded Postgres', () => {
     const full = ['unshare', '-m', 'sh', '-euc', ON_A_FULL_DISK, 'full', dataDir];
     const { error, code } = await startUser({ within: full });
     expect(error).toMatch(/does not start.*\n.*No space left on device/s);
+    expect(code).toBe('53100');
+  });
+
+  it.skipIf(!canHaveMountNamespace())('says so if its log has no room either', LONG, async () => {
+    await useFolder();
+    // A further line would need another block of the disk.
+    const log = join(dataDir, 'postgres', 'log');
+    appendFileSync(log, '\n'.repeat(4_096 - (statSync(log).size % 4_096)));
+    const full = ['unshare', '-m', 'sh', '-euc', ON_A_FULL_DISK, 'full', dataDir];
+    const { error, code } = await startUser({ within: full });
+    expect(error).toMatch(/does not start.*: the disk has no room for its log/);
     expect(code).toBe('53100');
   });
 

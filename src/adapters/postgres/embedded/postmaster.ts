@@ -1,8 +1,9 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { appendFile, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -25,10 +26,12 @@ const PID_WRITTEN_WITHIN_MS = 1_000;
 const TOO_MANY_CONNECTIONS = '53300';
 const LOG_LIMIT_BYTES = 10_000_000;
 /**
- * What a server logs before it ends because its disk is full. It does not log why the checkpoint
- * after a recovery fails.
+ * What a server logs before it ends because its disk is full, or because its quota is used up. It
+ * does not log why the checkpoint after a recovery fails.
  */
-const FULL = /No space left on device|checkpoint request failed/;
+const FULL = /No space left on device|Disk quota exceeded|checkpoint request failed/;
+/** Numbers of the system for the same. Node has no code for a quota. */
+const NO_ROOM = [constants.errno.ENOSPC, constants.errno.EDQUOT];
 
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
@@ -160,6 +163,12 @@ async function start(cluster: Cluster, lock: number, port?: number): Promise<Pos
     // Another program took the port first, or back ends of a killed server still run.
     const temporary = /Address already in use|is still in use/.test(said);
     if (!temporary || attempt === START_ATTEMPTS) {
+      if (said === '' && (await hasNoRoom(cluster.log)))
+        throw new EmbeddedPostgresError(
+          `Postgres does not start in ${cluster.data}: the disk has no room for its log ` +
+            `(${cluster.log}), or its quota is used up`,
+          { code: DISK_FULL },
+        );
       throw new EmbeddedPostgresError(
         `Postgres does not start in ${cluster.data}; ` +
           `its log (${cluster.log}) says:\n${said.trim()}`,
@@ -168,6 +177,14 @@ async function start(cluster: Cluster, lock: number, port?: number): Promise<Pos
     }
     await setTimeout(250);
   }
+}
+
+/** Returns true if a line cannot be added to the log for lack of room. */
+async function hasNoRoom(log: string): Promise<boolean> {
+  return appendFile(log, 'The server ended before it wrote a line\n', { flush: true }).then(
+    () => false,
+    ({ errno }: NodeJS.ErrnoException) => NO_ROOM.includes(-(errno ?? 0)),
+  );
 }
 
 /**
