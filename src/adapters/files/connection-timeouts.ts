@@ -13,7 +13,10 @@ export interface ConnectionTimeouts {
   slowMs: number;
   /** How long an unused connection stays open. */
   idleMs: number;
-  /** A connection that was unused for longer must answer a test request before it is used again. */
+  /**
+   * An unused connection must answer a test request before it is used again, if it was unused for
+   * longer, or if an SFTP server has answered nothing on it for longer.
+   */
   trustMs: number;
   /** How long a caller waits for a connection while the server accepts none, or all are in use. */
   queueMs: number;

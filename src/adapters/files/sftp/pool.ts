@@ -54,7 +54,6 @@ interface Slot {
   connection: Connection | null;
   load: number;
   users: number;
-  idleSince: number;
   idleTimer?: NodeJS.Timeout;
 }
 
@@ -86,7 +85,6 @@ export function createPool(
       connection: null,
       load: 0,
       users: 0,
-      idleSince: 0,
     };
     slots.add(slot);
     return slot;
@@ -114,14 +112,13 @@ export function createPool(
   }
 
   function markIdle(slot: Slot): void {
-    slot.idleSince = performance.now();
     slot.idleTimer = setTimeout(() => slot.connection?.close(), timeouts.idleMs).unref();
   }
 
   function markUsed(slot: Slot): void {
     clearTimeout(slot.idleTimer);
     const { connection } = slot;
-    if (connection && performance.now() - slot.idleSince > timeouts.trustMs)
+    if (connection && performance.now() - connection.answeredAt > timeouts.trustMs)
       slot.ready = test(connection);
   }
 

@@ -19,6 +19,8 @@ export interface Connection {
   readonly packet: { read: number; write: number };
   /** The fastest answer so far. */
   readonly roundTripMs: number;
+  /** When the server last answered, by `performance.now()`. */
+  readonly answeredAt: number;
   /** Extensions of SFTP that the server offers, such as `fsync@openssh.com`. */
   readonly extensions: ReadonlySet<string>;
   /**
@@ -86,6 +88,7 @@ export function watchSession(
   let acknowledged = 0;
   const slowness = createSlowCheck(() => socket.bytesRead + acknowledged, slowMs);
   let roundTripMs = session.openedInMs / ROUND_TRIPS_TO_OPEN;
+  let answeredAt = performance.now();
 
   function lose(error: SshError): void {
     if (lost) return;
@@ -142,7 +145,8 @@ export function watchSession(
         unanswered.delete(reject);
         if (content === undefined) slowness.restart();
         else acknowledged += content;
-        roundTripMs = Math.min(roundTripMs, performance.now() - sentAt);
+        answeredAt = performance.now();
+        roundTripMs = Math.min(roundTripMs, answeredAt - sentAt);
         if (error) reject(lost ?? error);
         else resolve(result);
       };
@@ -160,6 +164,9 @@ export function watchSession(
     },
     get roundTripMs() {
       return roundTripMs;
+    },
+    get answeredAt() {
+      return answeredAt;
     },
     packet: { read: sftp._maxReadLen, write: sftp._maxWriteLen },
     extensions: new Set(Object.keys(sftp._extensions)),

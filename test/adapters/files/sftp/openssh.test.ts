@@ -678,6 +678,21 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
       expect(await listing).toBeInstanceOf(Array);
     });
 
+    test('are trusted for their last answer, not for their last use', async () => {
+      const { proxy, over } = await proxied({ timeouts: { trustMs: 1_000, connectMs: 2_000 } });
+      await over.list(server.root, never);
+      proxy.stall(true);
+      const control = new AbortController();
+      const unanswered = errorOf(over.list(server.root, control.signal));
+      await sleep(1_500);
+      control.abort();
+      await unanswered;
+      const listing = over.list(server.root, never);
+      await vi.waitFor(async () => expect(await over.connections()).toBe(0), 30_000);
+      proxy.stall(false);
+      expect(await listing).toBeInstanceOf(Array);
+    });
+
     test('stay usable for other files when one file is aborted', async () => {
       const over = endpoint({ maxConnections: 1 });
       await writeFile(at('shared'), randomBytes(MiB));
