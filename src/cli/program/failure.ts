@@ -166,6 +166,7 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
   ENOTDIR: 'does not exist: a part of its path is not a folder',
   EISDIR: 'is a folder, not a file',
   EACCES: 'is not accessible to this user',
+  EROFS: 'cannot be written: its file system is read-only. Mount it so that it can be written',
 };
 
 const MAKE_ROOM = 'Make room, then run the command again.';

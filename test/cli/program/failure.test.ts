@@ -47,6 +47,11 @@ describe('the failure of a command', () => {
   it.each([
     [{ code: 'ENOENT', syscall: 'open', path: '/a' }, EXIT.invalid, /^\/a does not exist$/],
     [{ code: 'ENOENT', syscall: 'uv_cwd' }, EXIT.failed, /^it says why$/],
+    [
+      { code: 'EROFS', syscall: 'open', path: '/a' },
+      EXIT.invalid,
+      /^\/a cannot .* read-only\. Mount/,
+    ],
     [{ code: 'EISDIR', syscall: 'read' }, EXIT.invalid, /^A file .* is a folder, not a file$/],
     [{ code: '42601' }, EXIT.failed, /^This is an error in Waybill/],
   ])('of something else: %j', (fields, exitCode, message) => {
