@@ -341,7 +341,7 @@ await describeConsole('endpoints in the console', () => {
     expect(await card.count()).toBe(0);
   });
 
-  test('show a server that is not there in words, and only what is wrong', async () => {
+  test('show a server that is not there in words, and only what is wrong', LONG, async () => {
     const id = await configureEndpoint(console.installation, {
       name: 'closed',
       protocol: 'sftp',
@@ -392,7 +392,7 @@ await describeConsole('endpoints in the console', () => {
     await endpointTest.getByText('nothing listens at this address').waitFor();
   });
 
-  test('show their outages, and who changed what', async () => {
+  test('show their outages, and who changed what', LONG, async () => {
     const { installation, keyId } = console;
     const { commands, store } = installation;
     const id = await configureEndpoint(installation, {

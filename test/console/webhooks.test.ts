@@ -231,7 +231,7 @@ await describeConsole('webhooks in the console', () => {
     await eventually(() => state(page)).toContain('Delivered');
   });
 
-  test('a webhook counts the attempts that fail before their deliveries end', async () => {
+  test('a webhook counts the attempts that fail before their deliveries end', LONG, async () => {
     const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
     // One was delivered at once, two failed twice and wait for long.
     await console.installation.sql`

@@ -255,7 +255,7 @@ describeWithPostgres('proofs without trust', () => {
       expect((await shell()).stdout).not.toContain('Successfully');
     });
 
-    it('hold for new keys, if the key before each of them signed it', async () => {
+    it('hold for new keys, if the key before each of them signed it', LONG, async () => {
       const [first, old, newest, stranger, later] = Array.from({ length: 5 }, () =>
         generateKeyPairSync('ed25519'),
       ) as [KeyPair, KeyPair, KeyPair, KeyPair, KeyPair];

@@ -14,8 +14,8 @@ const ENDED_WITH_ANOTHER =
   'EventStoreDB: append: another request got no answer, or its connection broke, so this one ' +
   'ended too. Check that it runs, and its address';
 
-function openHere(port: number) {
-  const client = openClient(`esdb://127.0.0.1:${port}?tls=false`);
+function openHere(port: number, scheme = 'esdb') {
+  const client = openClient(`${scheme}://127.0.0.1:${port}?tls=false`);
   onTestFinished(() => endClient(client));
   return client;
 }
@@ -34,6 +34,14 @@ test('says why there is no connection', async () => {
   expect(await wordsOf(checkServerVersion(openHere(port)))).toBe(
     `EventStoreDB: append: no connection (connect ECONNREFUSED 127.0.0.1:${port}). ` +
       'Check that it runs, and its address',
+  );
+});
+
+test('says that no node of a cluster answers as one that has a leader', async () => {
+  const client = openHere(await freePort(), 'esdb+discover');
+  expect(await wordsOf(checkServerVersion(client))).toBe(
+    'EventStoreDB: append: no node answers, or those that answer have no leader. Check that most ' +
+      'of the nodes run and reach each other, and their addresses',
   );
 });
 

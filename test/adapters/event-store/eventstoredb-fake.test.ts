@@ -371,16 +371,6 @@ describe('an EventStoreDB cluster that is down for a while', () => {
     for (const batches of await Promise.all(following))
       expect(batches.flatMap((batch) => batch.events)).toHaveLength(60);
   });
-
-  it('says that it has no leader', async () => {
-    const server = await startFakeEventStoreDb();
-    const store = openStore(server, server.clusterUrl, { attempt: 3_000, total: 3_000 });
-    server.stop();
-    await expect(store.read('stream-1')).rejects.toThrow(
-      'EventStoreDB: read stream-1: no node answers, or those that answer have no leader. Check ' +
-        'that most of the nodes run',
-    );
-  });
 });
 
 describe('an EventStoreDB that is hard to reach', () => {

@@ -7,6 +7,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
@@ -44,7 +45,7 @@ describeWithPostgres('waybill status', () => {
     return { code, of: Object.fromEntries(json<Part>().map((part) => [part.name, part])) };
   };
 
-  it('says what does not run, and what needs attention', async () => {
+  it('says what does not run', async () => {
     await run(['keys', 'create', '--name', 'night job', '--role', 'viewer', '--expires-in', '1h']);
     const before = await cli.run(['status']);
     expect(before.code).toBe(1);
@@ -54,7 +55,9 @@ describeWithPostgres('waybill status', () => {
     expect(before.stdout).toMatch(/^problem {2}movers +0 processes, 0 slots; /m);
     expect(before.stdout).toMatch(/^ok {7}transfers +of acc_default in 24 hours: none$/m);
     expect(before.stdout).toMatch(/^warning {2}keys +1 active\n +night job expires at 2/m);
+  });
 
+  it('says what needs attention while the service runs', LONG, async () => {
     service = cli.start(['serve', '--roles', 'projector,mover,webhooks,monitor']);
     await expect.poll(async () => (await parts()).code, { timeout: 60_000 }).toBe(0);
     expect((await parts()).of).toMatchObject({
