@@ -386,7 +386,10 @@ describeWithPostgres('after a transfer', () => {
       uriOf('s3-strict', 'copies/elsewhere').replace('//s3-strict/', '//s3-replaced/'),
       { source: 'delete', destination_marker: '.done' },
     );
-    await removeEndpoint(installation.commands, replaced, CAUSE);
+    const { commands } = installation;
+    // The transfer has ended in the log. Its job ends a moment later.
+    await until('no job', async () => (await commands.openTransfersOf(replaced)).length === 0);
+    await removeEndpoint(commands, replaced, CAUSE);
     // It has the same files, so that only its id tells it from that of the transfer.
     await configure(request);
     await go();
