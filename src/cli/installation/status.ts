@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { toKey } from '../../contract/keys.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
 import { COUNTED_FAILURES } from '../../contract/transfers/answers.ts';
-import { hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
+import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
 import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
@@ -33,7 +33,7 @@ const FLOWS = 1_000;
 /** What one part of the installation does. */
 interface Check {
   name: string;
-  /** `problem`: somebody has to act. `warning`: somebody will have to. */
+  /** `problem`: an operator must act now. `warning`: an operator must act soon. */
   state: 'ok' | 'warning' | 'problem';
   detail: string;
   /** What needs attention, one line each. */
@@ -106,27 +106,27 @@ function unfollowed(stopped: ProjectionStatus[], all: ProjectionStatus[]): strin
 
 async function movers({ sql }: Installation): Promise<Check> {
   const [live, queue] = await Promise.all([liveMovers(sql), queueDepth(sql)]);
-  const sum = <Item>(items: Item[], value: (item: Item) => number) =>
-    items.reduce((total, item) => total + value(item), 0);
-  const [moving, due, later] = [
-    sum(queue, (one) => one.moving),
-    sum(queue, (one) => one.due),
-    sum(queue, (one) => one.later),
-  ];
+  const slots = live.reduce((sum, mover) => sum + mover.slots, 0);
+  const all = (jobs: 'moving' | 'due' | 'later') => queue.reduce((sum, of) => sum + of[jobs], 0);
   return {
     name: 'movers',
     state: live.length === 0 ? 'problem' : 'ok',
     detail:
-      `${many(live.length, 'process', 'processes')}, ${sum(live, ({ slots }) => slots)} slots; ` +
-      `${many(moving, 'transfer moves', 'transfers move')}, ${due} wait, ${later} wait for a retry`,
+      `${many(live.length, 'process', 'processes')}, ${slots} slots; ` +
+      `${many(all('moving'), 'transfer moves', 'transfers move')}, ${all('due')} wait, ` +
+      `${all('later')} wait for a retry`,
     items: live.length === 0 ? ['no process with the role mover runs'] : [],
   };
 }
 
 async function transfers({ sql }: Installation, account: string): Promise<Check> {
   const from = new Date(Date.now() - DAY_MS).toISOString();
-  const summary = await summarizeTransfers(sql, account, { from }, COUNTED_FAILURES);
-  const { byStatus, retried } = summary;
+  const { byStatus, failures, retried } = await summarizeTransfers(
+    sql,
+    account,
+    { from },
+    COUNTED_FAILURES,
+  );
   const counts = TRANSFER_STATUSES.filter((status) => byStatus[status] > 0);
   const open = byStatus.failed - retried;
   return {
@@ -135,35 +135,30 @@ async function transfers({ sql }: Installation, account: string): Promise<Check>
     detail:
       `of ${account} in 24 hours: ` +
       (counts.map((status) => `${byStatus[status]} ${status}`).join(', ') || 'none'),
-    items: [
-      ...(open > 0
-        ? [`${many(open, 'failed transfer was', 'failed transfers were')} not retried`]
-        : []),
-      ...(open > 0
-        ? summary.failures.map(
-            (failure) =>
-              `${failure.transfers} ${failure.code}, the last at ${failure.lastFailedAt}`,
-          )
-        : []),
-    ],
+    items:
+      open === 0
+        ? []
+        : [
+            `${many(open, 'failed transfer was', 'failed transfers were')} not retried`,
+            ...failures.map(
+              ({ transfers, code, lastFailedAt }) =>
+                `${transfers} ${code}, the last at ${lastFailedAt}`,
+            ),
+          ],
   };
 }
 
 async function endpoints({ sql }: Installation): Promise<Check> {
   const [all, health] = await Promise.all([listEndpoints(sql), endpointConnectivity(sql)]);
-  const ill = all.filter(
-    ({ endpoint_id, unreachable_since }) =>
-      unreachable_since !== null || health.get(endpoint_id)?.error,
-  );
-  const unfinished = all.filter(
-    (endpoint) =>
-      newHostKeysOf(endpoint).length > 0 ||
-      (hasHostKey(endpoint.settings) && endpoint.settings.host_key_sha256 === null),
-  );
-  const noted = all.filter((endpoint) => ill.includes(endpoint) || unfinished.includes(endpoint));
+  const isIll = ({ endpoint_id, unreachable_since }: Endpoint) =>
+    unreachable_since !== null || Boolean(health.get(endpoint_id)?.error);
+  const hasNewKey = (endpoint: Endpoint) =>
+    newHostKeysOf(endpoint).length > 0 ||
+    (hasHostKey(endpoint.settings) && endpoint.settings.host_key_sha256 === null);
+  const noted = all.filter((endpoint) => isIll(endpoint) || hasNewKey(endpoint));
   return {
     name: 'endpoints',
-    state: ill.length > 0 ? 'problem' : unfinished.length > 0 ? 'warning' : 'ok',
+    state: noted.some(isIll) ? 'problem' : noted.length > 0 ? 'warning' : 'ok',
     detail: `${all.length}, of which ${all.filter(({ paused }) => paused).length || 'none'} paused`,
     items: noted.map(
       (endpoint) =>

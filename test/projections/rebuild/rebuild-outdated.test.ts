@@ -110,7 +110,8 @@ describeWithPostgres('a process on the tables of another version', () => {
       const created = await create(each);
       expect(created.status).toBe(201);
       expect((await cancel(each, created)).status).toBe(200);
-      // That did not wait for data that the older tables cannot show: a wait in vain turns this red.
+      // Neither waited for data that the older tables cannot show. A wait that times out turns this
+      // check red.
       expect((await checks(each)).read_models?.ok).toBe(true);
     }
     expect(await version()).toBe(1);
