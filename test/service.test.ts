@@ -9,6 +9,7 @@ import { PROCESS_ROLES } from '../src/process-roles.ts';
 import { startService } from '../src/service.ts';
 import { createProxiedDatabase } from './support/postgres/proxied.ts';
 import { describeWithPostgres } from './support/postgres/test-database.ts';
+import { LONG } from './support/run/long.ts';
 import { CAUSE, openTestInstallation } from './support/service/installation.ts';
 import { until } from './support/service/transfers.ts';
 
@@ -29,7 +30,7 @@ describeWithPostgres('a service with movers', () => {
 
 describeWithPostgres('a service whose Postgres is silent', () => {
   // Supervisors usually wait for 30 s. The pool of `patient` waits for each answer without a limit.
-  it('ends although a statement waits for its answer', async () => {
+  it('ends although a statement waits for its answer', LONG, async () => {
     const database = await createProxiedDatabase();
     onTestFinished(() => database.drop());
     const installation = await openTestInstallation({ DATABASE_URL: database.url });

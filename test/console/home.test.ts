@@ -326,7 +326,7 @@ await describeConsole('the home page of the console', () => {
     console.pardonPolls(404);
   });
 
-  test('leads to an endpoint that is down', async () => {
+  test('leads to an endpoint that is down', LONG, async () => {
     const { installation } = console;
     const { state } = await load(
       installation.store,

@@ -13,6 +13,7 @@ import {
   startSftpServer,
   whyNoSftpServer,
 } from '../support/file-servers/sftp/server.ts';
+import { LONG } from '../support/run/long.ts';
 import { configureSftp, submit, untilStatus } from '../support/service/installation.ts';
 
 // A browser, a service and a server share the machine with other test files.
@@ -55,6 +56,7 @@ await describeConsole('work that the console shows as it happens', () => {
 
   test.skipIf(noServer !== null)(
     'the graphs have values, which the keyboard reaches, and a peak leads to its transfers',
+    LONG,
     async () => {
       const { sql } = console.installation;
       await sql`

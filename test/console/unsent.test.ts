@@ -158,7 +158,7 @@ await describeConsole('unsent input in the console', () => {
     expect(await name.inputValue()).toBe('partner');
   });
 
-  test('stays when another tab signs out, until the same key signs in', async () => {
+  test('stays when another tab signs out, until the same key signs in', LONG, async () => {
     const page = await console.visitSignedIn('/console/settings/endpoints/new');
     const name = page.getByLabel('Name', { exact: true });
     await name.fill('partner');

@@ -397,24 +397,28 @@ await describeConsole('webhooks in the console', () => {
     console.pardonPolls(404);
   });
 
-  test('a webhook is not overwritten by a form that is older than another change', async () => {
-    const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
-    const page = await console.visitSignedIn(`/console/webhooks/${id}`);
-    const other = await page.context().newPage();
-    await other.goto(`/console/webhooks/${id}`);
-    const dialog = (of: Page) => of.getByRole('dialog', { name: 'Edit webhook' });
-    for (const tab of [page, other]) await tab.getByRole('button', { name: 'Edit' }).click();
-    await dialog(other).getByRole('checkbox', { name: 'transfer.failed' }).check();
-    await dialog(other).getByRole('button', { name: 'Save changes' }).click();
-    await dialog(other).waitFor({ state: 'detached' });
-    await dialog(page).getByRole('checkbox', { name: 'Enabled' }).uncheck();
-    await dialog(page).getByRole('button', { name: 'Save changes' }).click();
-    await dialog(page).getByText('The webhook has changed').waitFor();
-    await expectAccessible(page);
-    await dialog(page).getByRole('button', { name: 'Load the current version' }).click();
-    await page.getByText('transfer.failed', { exact: true }).waitFor();
-    expect(await state(page)).toContain('Enabled');
-  });
+  test(
+    'a webhook is not overwritten by a form that is older than another change',
+    LONG,
+    async () => {
+      const id = await addWebhook(console.installation, receiver.url, ['transfer.completed']);
+      const page = await console.visitSignedIn(`/console/webhooks/${id}`);
+      const other = await page.context().newPage();
+      await other.goto(`/console/webhooks/${id}`);
+      const dialog = (of: Page) => of.getByRole('dialog', { name: 'Edit webhook' });
+      for (const tab of [page, other]) await tab.getByRole('button', { name: 'Edit' }).click();
+      await dialog(other).getByRole('checkbox', { name: 'transfer.failed' }).check();
+      await dialog(other).getByRole('button', { name: 'Save changes' }).click();
+      await dialog(other).waitFor({ state: 'detached' });
+      await dialog(page).getByRole('checkbox', { name: 'Enabled' }).uncheck();
+      await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+      await dialog(page).getByText('The webhook has changed').waitFor();
+      await expectAccessible(page);
+      await dialog(page).getByRole('button', { name: 'Load the current version' }).click();
+      await page.getByText('transfer.failed', { exact: true }).waitFor();
+      expect(await state(page)).toContain('Enabled');
+    },
+  );
 
   test('a long list has a lower bound of its count, and keeps place and focus', LONG, async () => {
     const webhookId = await addWebhook(console.installation, receiver.url, ['transfer.completed']);

@@ -3,6 +3,7 @@ import { tryClient } from '../support/clients/sample-clients.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { whyNo } from '../support/programs/why-no.ts';
+import { LONG } from '../support/run/long.ts';
 
 describeWithPostgres('the complete client in docs/clients.md', () => {
   let api: TestApi;
@@ -11,7 +12,7 @@ describeWithPostgres('the complete client in docs/clients.md', () => {
   });
   afterAll(() => api?.close());
 
-  test('in TypeScript works', async () => {
+  test('in TypeScript works', LONG, async () => {
     await tryClient(api, 'ts', 'client.ts', [process.execPath, 'client.ts']);
   });
 

@@ -6,6 +6,7 @@ import { beforeCalls } from '../support/event-store/before-calls.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { type Answer, startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
+import { longUnless } from '../support/run/long.ts';
 import {
   type Client,
   NOT_TESTED,
@@ -120,7 +121,8 @@ function tests(settings: () => Promise<Record<string, string>>): void {
   describe.each(['first call', 'append'] as const)(
     'with a first attempt held at its %s',
     (where) => {
-      test.each(OPERATIONS)('$operationId is carried out once', async (operation) => {
+      const options = longUnless(where === 'append');
+      test.each(OPERATIONS)('$operationId is carried out once', options, async (operation) => {
         const once = newId('req');
         const request = await operation.prepare(client);
         const before = await api.installation.store.head();

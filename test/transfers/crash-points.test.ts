@@ -399,33 +399,35 @@ await describeTransfers('a mover killed with -9', () => {
     );
   });
 
-  test.each([
-    ['after the append and before its job was updated', true],
-    ['during its append, which arrived', false],
-  ] as const)('%s', async (fault, appended) => {
-    const name = appended ? 'before-row' : 'append-arrives';
-    let locks: RowLock[] = [];
-    const recovery = await crash({
-      name,
-      size: 12 * MiB,
-      stalled: true,
-      answered: true,
-      reach: async (id) => {
-        const head = await publish(name);
-        locks = [head];
-        if (!appended) return;
-        locks = [await lockRow(id)];
-        await head.release();
-        await untilStatus(installation, id, 'completed');
-      },
-      letGo: () => Promise.all(locks.map((lock) => lock.release())),
+  for (const [fault, appended, options] of [
+    ['after the append and before its job was updated', true, {}],
+    ['during its append, which arrived', false, LONG],
+  ] as const) {
+    test(fault, options, async () => {
+      const name = appended ? 'before-row' : 'append-arrives';
+      let locks: RowLock[] = [];
+      const recovery = await crash({
+        name,
+        size: 12 * MiB,
+        stalled: true,
+        answered: true,
+        reach: async (id) => {
+          const head = await publish(name);
+          locks = [head];
+          if (!appended) return;
+          locks = [await lockRow(id)];
+          await head.release();
+          await untilStatus(installation, id, 'completed');
+        },
+        letGo: () => Promise.all(locks.map((lock) => lock.release())),
+      });
+      expect(recovery.sent + recovery.read).toBeLessThan(OVERHEAD);
+      await expectArrived(
+        fault,
+        { name, sha256: await sourceSha256(name), readBack: false },
+        recovery,
+        COMPLETED_AT_FIRST,
+      );
     });
-    expect(recovery.sent + recovery.read).toBeLessThan(OVERHEAD);
-    await expectArrived(
-      fault,
-      { name, sha256: await sourceSha256(name), readBack: false },
-      recovery,
-      COMPLETED_AT_FIRST,
-    );
-  });
+  }
 });

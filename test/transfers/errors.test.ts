@@ -317,7 +317,7 @@ await describeTransfers('transfers that fail', () => {
     });
   });
 
-  test('a source that changes during the read is moved by the next attempt', async () => {
+  test('a source that changes during the read is moved by the next attempt', LONG, async () => {
     const file = join(alpha.root, 'growing');
     writeFileSync(file, randomBytes(20 << 20));
     const proxy = await startTcpProxy(alpha);

@@ -173,7 +173,7 @@ await describeTransfers('a batch of a folder', () => {
     },
   );
 
-  test('ends with the reason if the folder cannot be listed', async () => {
+  test('ends with the reason if the folder cannot be listed', LONG, async () => {
     await start();
     const request = batchRequest.parse({
       source_uri: 'sftp://alpha/missing/',

@@ -241,7 +241,7 @@ describeWithPostgres('files between every two protocols', () => {
       to,
       `a flow from ${from} to ${to} takes each version once`,
       takesEach,
-      longUnless(from === 'sftp' || from === 's3-ceph'),
+      longUnless(from === 's3-ceph'),
     );
   }
 });

@@ -121,7 +121,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'in the middle of the data': {
-    short: ['ftps', 'azure'],
+    short: ['azure'],
     sides: BOTH,
     sizes: [BIG],
     failsAt: null,
@@ -178,7 +178,7 @@ const CUTS: Record<string, Cut> = {
     },
   },
   'after the commit, before its answer': {
-    short: ['ftps', 's3-ceph'],
+    short: ['s3-ceph'],
     sides: ['destination'],
     sizes: [SMALL, BIG],
     once: true,

@@ -8,6 +8,7 @@ import { SMALL_FILE_BYTES } from '../../src/domain/small-file.ts';
 import { findWaits } from '../../src/processes/dispatch/waiting-for.ts';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureSftp,
@@ -186,9 +187,15 @@ await describeTransfers('the limits of an endpoint', () => {
     proxy.throttle(Number.POSITIVE_INFINITY);
   }, 90_000);
 
-  test('let a paused endpoint only finish transfers, and delay no others', async () => {
+  test('let a paused endpoint only finish transfers, and delay no others', {
+    timeout: 60_000,
+    ...LONG,
+  }, async () => {
     writeFileSync(join(server.root, 'long'), randomBytes(16 * MiB));
-    const pausedId = await configureSftp(installation, 'pausing', { ...server, port: proxy.port });
+    const pausedId = await configureSftp(installation, 'pausing', {
+      ...server,
+      port: proxy.port,
+    });
     proxy.throttle(4 * MiB);
     const moving = await submit(installation, 'sftp://wide/long', 'sftp://pausing/long-copy');
     await untilStatus(installation, moving, 'in_progress');
@@ -202,5 +209,5 @@ await describeTransfers('the limits of an endpoint', () => {
     proxy.throttle(Number.POSITIVE_INFINITY);
     await resumeEndpoint(installation.commands, pausedId, CAUSE);
     await completed([asDestination, asSource]);
-  }, 60_000);
+  });
 });

@@ -17,6 +17,7 @@ import { endpointOn as sftpEndpointOn } from '../../support/file-servers/sftp/en
 import { startSftpServer, whyNoSftpServer } from '../../support/file-servers/sftp/server.ts';
 import { holdRequest } from '../../support/network/late-request.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts';
+import { longUnless } from '../../support/run/long.ts';
 import { moveWith } from '../../support/service/move.ts';
 import { endpointOn as ftpsEndpointOn } from './ftps/ftps-endpoint.ts';
 
@@ -71,6 +72,7 @@ describe.each([
   ['ProFTPD', noProftpd, () => proftpd()],
 ])('a source at %s that a late rename hides', (name, whyNot, start) => {
   const onServer = test.skipIf(whyNot);
+  const options = longUnless(name.startsWith('OpenSSH'));
   const title = (text: string) => (whyNot ? `${text} (${name}: ${whyNot})` : text);
 
   /** Interrupts the first try of a delete at its rename. */
@@ -90,7 +92,7 @@ describe.each([
     return { ...place, at, path, options, release };
   }
 
-  onServer(title('gets its name back'), async () => {
+  onServer(title('gets its name back'), options, async () => {
     const { root, direct, at, path, options, release } = await interrupted();
     expect(await direct.dispose(path, { ...options, tried: 2 })).toEqual({ outcome: 'deleted' });
     writeFileSync(at('a.csv'), 'newer');
@@ -101,7 +103,7 @@ describe.each([
     expect(readFileSync(at('a.csv'), 'utf8')).toBe('newer');
   });
 
-  onServer(title('is not what a later try deletes'), async () => {
+  onServer(title('is not what a later try deletes'), options, async () => {
     const { root, at, path, options, release, ...place } = await interrupted();
     const second = heldPath(at('a.csv'), options.transferId, 2);
     const answer = place.proxy.holdWhen(() => existsSync(second), 'down');
@@ -116,7 +118,7 @@ describe.each([
     expect(readFileSync(at('a.csv'), 'utf8')).toBe('newer');
   });
 
-  onServer(title('is not taken for the copied one'), async () => {
+  onServer(title('is not taken for the copied one'), options, async () => {
     const { root, direct, at, path, options, release } = await interrupted();
     const copied = heldPath(at('a.csv'), options.transferId, 2);
     // The second try was interrupted too, after its rename.
@@ -135,6 +137,7 @@ describe.each([
   ['ProFTPD without AllowOverwrite', noProftpd, () => proftpd('AllowOverwrite off')],
 ])('a destination at %s', (name, whyNot, start) => {
   const onServer = test.skipIf(whyNot);
+  const options = longUnless(name.startsWith('OpenSSH'));
   const title = (text: string) => (whyNot ? `${text} (${name}: ${whyNot})` : text);
 
   /** Moves a file. A request of its first connection is held back, and another one completes it. */
@@ -179,7 +182,7 @@ describe.each([
 
   const SET_ASIDE = /^(rename|RNTO) .*\.old$/;
 
-  onServer(title('gets the delivered file back that a late rename hides'), async () => {
+  onServer(title('gets the delivered file back that a late rename hides'), options, async () => {
     const { at, release, cleanUp, completed } = await movedBeside(SET_ASIDE);
     await cleanUp(completed);
     await release();
@@ -205,7 +208,7 @@ describe.each([
     },
   );
 
-  onServer(title('loses the part that a late request creates again'), async () => {
+  onServer(title('loses the part that a late request creates again'), options, async () => {
     const { at, release, cleanUp, completed } = await movedBeside(/^(open|STOR) .*\.part$/);
     await cleanUp(completed);
     await release();

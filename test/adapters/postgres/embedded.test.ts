@@ -212,7 +212,7 @@ describeWithPostgres('embedded Postgres', () => {
     );
   });
 
-  it('stops when it is released, and starts again with its data', async () => {
+  it('stops when it is released, and starts again with its data', LONG, async () => {
     await useFolder();
     const lines: string[] = [];
     const first = await start(pino({}, { write: (line) => void lines.push(line) }));

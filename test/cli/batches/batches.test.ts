@@ -119,7 +119,7 @@ describeWithPostgres('waybill batches and flows', () => {
     expect(await shown()).not.toMatch(/^waiting for/m);
   });
 
-  it('says why a batch cannot list its folder, and since when', async () => {
+  it('says why a batch cannot list its folder, and since when', LONG, async () => {
     const gone = { ...shelf.endpoint, name: 'gone', port: await freePort() };
     await cli.run(['endpoints', 'add', '--file', '-'], JSON.stringify(gone));
     const folders = ['sftp://gone/out/', 'sftp://shelf/in/'];
@@ -147,7 +147,7 @@ describeWithPostgres('waybill batches and flows', () => {
     await cli.run(['flows', 'remove', id]);
   });
 
-  it('creates a flow, shows what a run would take, and runs it', async () => {
+  it('creates a flow, shows what a run would take, and runs it', LONG, async () => {
     const created = await cli.run([
       ...['flows', 'create', 'sftp://shelf/out', 'sftp://shelf/flow/{flow}/', '--name', 'orders'],
       ...['--pattern', '*.csv', '--unchanged-for', '0s', '--cron', '0 6 * * 1-5'],

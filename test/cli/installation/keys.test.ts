@@ -6,6 +6,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
@@ -155,7 +156,7 @@ describeWithPostgres('waybill keys', () => {
     expect(stderr).toMatch(/^waybill: There is no /);
   });
 
-  it('says that the catalog is behind the log, and shows what it has', async () => {
+  it('says that the catalog is behind the log, and shows what it has', LONG, async () => {
     const name = ['--name', 'late', '--scopes', 'transfers:read'];
     await cli.run(['keys', 'create', ...name]);
     const locks = createLocks(database.url);

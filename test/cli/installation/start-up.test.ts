@@ -81,7 +81,7 @@ describeWithPostgres('a service that starts while a store is down', () => {
   const untilReady = (baseUrl: string) =>
     until('it is ready', async () => (await get(`${baseUrl}/health/ready`))?.status === 200, 60);
 
-  test('waits for Postgres, reports it, and then runs', async () => {
+  test('waits for Postgres, reports it, and then runs', LONG, async () => {
     const { database, baseUrl, start } = await prepare();
     await database.takeAway();
     const starting = start();
@@ -162,7 +162,7 @@ describeWithPostgres('a service that starts while a store is down', () => {
     await untilReady(baseUrl);
   });
 
-  test('ends at once if the settings are wrong', async () => {
+  test('ends at once if the settings are wrong', LONG, async () => {
     const { database, start } = await prepare();
     const url = new URL(database.url);
     url.username = 'stranger';

@@ -131,7 +131,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     expect(await runClosed(settings, ['audit', 'export'])).toBe(1);
   });
 
-  it('says that the disk of its output is full', async () => {
+  it('says that the disk of its output is full', LONG, async () => {
     const program = join(import.meta.dirname, '..', '..', '..', 'bin', 'waybill');
     const script = `exec "${program}" audit export >/dev/full`;
     const failed = promisify(execFile)('bash', ['-c', script], {
@@ -184,7 +184,7 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     }
   });
 
-  it('verifies the log with checkpoints that were kept', async () => {
+  it('verifies the log with checkpoints that were kept', LONG, async () => {
     const folder = await mkdtemp(join(tmpdir(), 'waybill-checkpoints-'));
     const opened = await openInstallation(
       parseConfig(environmentOf(settings)),

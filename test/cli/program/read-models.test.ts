@@ -8,6 +8,7 @@ import {
   describeWithPostgres,
   type TestDatabase,
 } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../../support/service/cli.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
@@ -70,7 +71,7 @@ describeWithPostgres('the read models of the command line', () => {
     }
   });
 
-  it('prove nothing while another process fills them', async () => {
+  it('prove nothing while another process fills them', LONG, async () => {
     const locks = createLocks(database.url);
     onTestFinished(() => locks.close());
     for (const name of Object.keys(PROJECTIONS) as ProjectionName[]) {

@@ -67,7 +67,7 @@ describeWithPostgres('a requested rebuild', () => {
     }
   });
 
-  test('has no status while the event store gives no events', async () => {
+  test('has no status while the event store gives no events', LONG, async () => {
     const { sql, store, locks } = installation;
     const silent: typeof store = {
       ...store,
@@ -119,7 +119,7 @@ describeWithPostgres('a requested rebuild', () => {
 });
 
 describeWithPostgres('a verification that was asked for', () => {
-  test('starts over where a connection to Postgres was lost', async () => {
+  test('starts over where a connection to Postgres was lost', LONG, async () => {
     const installation = await openTestInstallation();
     let lost = 0;
     const sql = new Proxy(installation.sql, {

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { LONG } from '../../support/run/long.ts';
 import { debianPackages } from './debian.ts';
 
 test('programs of the system are used', async () => {
@@ -7,7 +8,7 @@ test('programs of the system are used', async () => {
   expect(shell.available && shell.path('/bin/sh')).toBe('/bin/sh');
 });
 
-test('a program that is not available has a reason', async () => {
+test('a program that is not available has a reason', LONG, async () => {
   const nothing = await debianPackages(['no-such-package'], ['/no/such/program']);
   expect(nothing).toEqual({
     available: false,

@@ -329,6 +329,7 @@ describeWithPostgres('a log on a connection that goes silent', () => {
 
   it.each(['up', 'down'] as const)(
     'continues on another connection, and appends once whatever arrives late: %s',
+    LONG,
     async (direction) => {
       const held = proxy.holdWhen(() => true, direction);
       expect(await store.append('a', 0, [event()])).toMatchObject({ revision: 1 });

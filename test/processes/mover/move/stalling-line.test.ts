@@ -86,7 +86,7 @@ for (const [side, to] of [
 
 const whyNoSftp = whyNotAll(['sftp']);
 const kept = 'what a slow destination has when the source stalls is not sent again';
-test.skipIf(whyNoSftp)(whyNoSftp ? `${kept} (skipped: ${whyNoSftp})` : kept, async () => {
+test.skipIf(whyNoSftp)(whyNoSftp ? `${kept} (skipped: ${whyNoSftp})` : kept, LONG, async () => {
   const source = await opened('sftp', 'stalls');
   const content = randomBytes(3 * CHUNK_BYTES);
   await source.server.put('file', content);
