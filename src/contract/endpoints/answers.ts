@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import type { Bandwidth } from '../../domain/endpoints/bandwidth.ts';
 import type { EndpointOptions } from '../../domain/endpoints/endpoint.ts';
 import { viaType } from '../../domain/protocols/fields.ts';
 import {
@@ -140,7 +139,7 @@ function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
 }
 
 export type Endpoint = EndpointSettings &
-  EndpointOptions & { name: string; bandwidth: Bandwidth | null } & z.output<typeof standing>;
+  Required<EndpointOptions> & { name: string } & z.output<typeof standing>;
 
 /** By protocol; `host_key_sha256` is null until a host key has been accepted. */
 export const endpoint: z.ZodType<Endpoint> = z

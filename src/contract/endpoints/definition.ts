@@ -31,7 +31,7 @@ export function editedDefinition(existing: Endpoint, request: EndpointUpdate): E
 }
 
 /** Returns the definition in a request: everything except its secrets and its name. */
-export function definitionOf(request: EndpointUpdate): EndpointDefinition {
+export function definitionOf(request: EndpointUpdate): Required<EndpointDefinition> {
   const { max_connections, accounts, overwrite, bandwidth } = request;
   return { max_connections, accounts, overwrite, bandwidth, settings: settingsOf(request) };
 }

@@ -115,7 +115,7 @@ function definitionOf({
   accounts,
   overwrite,
   bandwidth = null,
-}: EndpointDefinition): EndpointDefinition {
+}: EndpointDefinition): Required<EndpointDefinition> {
   return { max_connections, accounts, overwrite, bandwidth, settings };
 }
 
