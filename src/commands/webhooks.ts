@@ -11,7 +11,13 @@ import { fold } from '../domain/events/decider.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import type { SecretRotated, Webhook, WebhookRegistered, WebhookState } from '../domain/webhook.ts';
+import type {
+  SecretRotated,
+  Webhook,
+  WebhookRegistered,
+  WebhookSettings,
+  WebhookState,
+} from '../domain/webhook.ts';
 import { STANDARD_SECRET_PREFIX, webhookDecider } from '../domain/webhook.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, handle, untouched } from './handle.ts';
@@ -64,14 +70,12 @@ export async function registerWebhook(
           'does not need',
       );
     }
-    const { url, events } = request;
-    const secret_record = await seal(deps, request.secret);
+    const { secret, ...settings } = request;
     const data = {
       webhook_id: webhookId,
       account_id: accountId,
-      url,
-      events,
-      secret_record,
+      ...settings,
+      secret_record: await seal(deps, secret),
       created_at: now,
     };
     const options = { reserved: { now }, known: untouched(webhookDecider.initialState) };
@@ -91,17 +95,12 @@ export async function updateWebhook(
   cause: Cause,
 ): Promise<Webhook> {
   if (changes.url !== undefined) refuseUrl(deps, changes.url);
-  const { url, events, enabled } = changes;
-  const given = {
-    ...(url !== undefined && { url }),
-    ...(events && { events }),
-    ...(enabled !== undefined && { enabled }),
-  };
+  const settings = changes as Partial<WebhookSettings>;
   const handled = await handle(
     deps.store,
     webhookDecider,
     streamName('webhook', webhookId),
-    { type: 'update', changes: given, now: now() },
+    { type: 'update', changes: settings, now: now() },
     cause,
   );
   await deps.waitFor('catalog', handled.position);

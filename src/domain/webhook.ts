@@ -57,11 +57,10 @@ export interface WebhookSettings {
   enabled: boolean;
 }
 
-export interface WebhookRegistered {
+/** A new webhook is enabled. */
+export interface WebhookRegistered extends Omit<WebhookSettings, 'enabled'> {
   webhook_id: string;
   account_id: string;
-  url: string;
-  events: WebhookEventType[];
   /** The vault record that holds the signing secret. */
   secret_record: string;
   created_at: string;
@@ -122,19 +121,22 @@ function update(
   { changes, now }: Extract<WebhookCommand, { type: 'update' }>,
   state: Webhook,
 ): WebhookEvent[] {
-  const { url, events, enabled } = changes;
-  const changed: Partial<WebhookSettings> = {
-    ...(url !== undefined && url !== state.url && { url }),
-    ...(events !== undefined && !sameTypes(events, state.events) && { events }),
-    ...(enabled !== undefined && enabled !== state.enabled && { enabled }),
-  };
+  const changed = Object.fromEntries(
+    Object.entries(changes).filter(
+      ([name, value]) =>
+        value !== undefined && !isSame(value, state[name as keyof WebhookSettings]),
+    ),
+  ) as Partial<WebhookSettings>;
   return Object.keys(changed).length === 0
     ? []
     : [{ type: 'webhook.updated', data: { ...changed, updated_at: now } }];
 }
 
-function sameTypes(some: WebhookEventType[], others: WebhookEventType[]): boolean {
-  return some.length === others.length && some.every((type) => others.includes(type));
+/** The order of event types does not count. */
+function isSame(one: unknown, other: unknown): boolean {
+  return Array.isArray(one) && Array.isArray(other)
+    ? one.length === other.length && one.every((item) => other.includes(item))
+    : one === other;
 }
 
 function rotateSecret(
