@@ -87,6 +87,15 @@ export function printErrorAdvice(errors: Record<string, { advice: string }>): st
   ].join('\n');
 }
 
+/** Returns the TypeScript of `src/console/api/limits.ts`: numbers of the service, by name. */
+export function printLimits(limits: Record<string, number>): string {
+  return [
+    '// Made from src/domain and src/contract by `npm run console-api`.\n',
+    ...Object.entries(limits).map(([name, value]) => `export const ${name} = ${value};`),
+    '',
+  ].join('\n');
+}
+
 /** Returns the TypeScript of `src/console/api/event-words.ts`: what users read for event types. */
 export function printEventWords(tables: Record<string, Record<string, string>>): string {
   return [

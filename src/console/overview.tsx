@@ -10,6 +10,7 @@ import type {
   TransferSummary,
 } from './api/api-types.ts';
 import { call, whenChanged } from './api/client.ts';
+import { LONGEST_PAGE } from './api/limits.ts';
 import { type Loaded, useLoad } from './api/use-load.ts';
 import { useVisible } from './api/use-visible.ts';
 import { type Scope, useSession } from './session.tsx';
@@ -19,8 +20,6 @@ const HOUR_MS = 3_600_000;
 const HOME_MS = 10_000;
 /** Elsewhere only the navigation shows it. */
 const ELSEWHERE_MS = 60_000;
-/** The largest page of the API. */
-const FLOWS = 100;
 
 /** A part of the overview; null if the session lacks the scope for it. */
 export type Part<T> = Omit<Loaded<T>, 'set' | 'stale'> | null;
@@ -60,7 +59,7 @@ export function OverviewProvider({ children }: { children: ComponentChildren }) 
   );
   const endpoints = usePart('observe', (signal) => call('GET /v1/endpoints', { signal }));
   const flows = usePart('flows:read', (signal) =>
-    call('GET /v1/flows', { query: { limit: FLOWS }, signal }),
+    call('GET /v1/flows', { query: { limit: LONGEST_PAGE }, signal }),
   );
   const failedDeliveries = usePart('observe', (signal) =>
     call('GET /v1/deliveries', { query: { status: 'failed', account, limit: 1 }, signal }),

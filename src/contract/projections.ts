@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import { timestamp } from './instants.ts';
 
+/** The count of unprocessed events stops here. */
+export const LAG_COUNTED_TO = 1_000;
+
+/** A consumer that is as far behind, or further, shows old states. */
+export const CONSUMER_SLOW_SECONDS = 60;
+
 const position = z
   .string()
   .describe('Position in the log, as a decimal string.')
@@ -46,7 +52,11 @@ export const projection = z
     version: z.int(),
     position,
     log_position: position.describe('The end of the log.'),
-    lag_events: z.int().describe('Events that it has not processed, counted up to 1,000.'),
+    lag_events: z
+      .int()
+      .describe(
+        `Events that it has not processed, counted up to ${LAG_COUNTED_TO.toLocaleString('en')}.`,
+      ),
     lag_seconds: z.number().describe('Age of the oldest event that it has not processed.'),
     moved_at: timestamp,
     tasks: z

@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
+import { FLOW_LATE_MS } from '../../contract/flows/answers.ts';
 import { toKey } from '../../contract/keys.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
+import { CONSUMER_SLOW_SECONDS } from '../../contract/projections.ts';
 import { COUNTED_FAILURES } from '../../contract/transfers/answers.ts';
 import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
 import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
@@ -22,10 +24,6 @@ import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 
-/** A consumer that is further behind shows old states. */
-const SLOW_SECONDS = 60;
-/** A flow that is due for longer does not run. */
-const LATE_MS = 5 * 60_000;
 const DAY_MS = 24 * 3_600_000;
 /** The newest flows that are looked at. */
 const FLOWS = 1_000;
@@ -83,18 +81,20 @@ function check(installation: Installation, account: string): Promise<Check[]> {
 async function readModels(installation: Installation): Promise<Check> {
   const all = await projectionStatus(installation);
   const stopped = all.filter(({ running }) => !running);
-  const late = all.filter(({ running, lag_seconds }) => running && lag_seconds >= SLOW_SECONDS);
+  const slow = all.filter(
+    ({ running, lag_seconds }) => running && lag_seconds >= CONSUMER_SLOW_SECONDS,
+  );
   const behind = all.filter(({ lag_events }) => lag_events > 0).length;
   return {
     name: 'log',
-    state: stopped.length > 0 || late.length > 0 ? 'problem' : 'ok',
+    state: stopped.length > 0 || slow.length > 0 ? 'problem' : 'ok',
     detail:
       behind === 0
         ? `all ${all.length} consumers are at its end`
         : `${behind} of ${all.length} consumers are behind its end`,
     items: [
       ...(stopped.length > 0 ? [unfollowed(stopped, all)] : []),
-      ...late.map(({ name, lag_seconds }) => `${name} is ${Math.round(lag_seconds)} s behind`),
+      ...slow.map(({ name, lag_seconds }) => `${name} is ${Math.round(lag_seconds)} s behind`),
     ],
   };
 }
@@ -176,7 +176,7 @@ async function flows({ sql }: Installation, account: string): Promise<Check> {
       const isLate =
         delayed_by === null &&
         next_run_at !== null &&
-        Date.now() - Date.parse(next_run_at) > LATE_MS;
+        Date.now() - Date.parse(next_run_at) > FLOW_LATE_MS;
       return isLate ? [`${name} was due at ${next_run_at}: does the role monitor run?`] : [];
     },
   );

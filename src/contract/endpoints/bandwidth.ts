@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DAYS, LEAST_BYTES_PER_SECOND } from '../../domain/endpoints/bandwidth.ts';
 import { timeZone } from '../time-zone.ts';
 
-const MAX_WINDOWS = 20;
+export const BANDWIDTH_WINDOWS = 20;
 
 const bytesPerSecond = z
   .int()
@@ -53,7 +53,7 @@ export const bandwidth = z
       .describe('The limit outside of the windows; null for none.'),
     windows: z
       .array(window)
-      .max(MAX_WINDOWS)
+      .max(BANDWIDTH_WINDOWS)
       .default([])
       .describe('Times with another limit. If several windows hold, the first one applies.'),
   })

@@ -28,7 +28,7 @@ export const endpointQuery = z.strictObject({
 
 export const endpointParams = z.object({ endpoint_id: endpointId });
 
-const MAX_CONNECTIONS = 16;
+export const DEFAULT_CONNECTIONS = 16;
 const MAX_ACCOUNTS = 1_000;
 
 const common = {
@@ -43,7 +43,7 @@ const common = {
     .int()
     .min(1)
     .max(256)
-    .default(MAX_CONNECTIONS)
+    .default(DEFAULT_CONNECTIONS)
     .describe(
       'Transfers that use it at once. Each mover has as many connections at most for ' +
         'reading, and as many for writing.',

@@ -1,6 +1,7 @@
 import { type EventStore, EventStoreUnavailable } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Locks } from '../../adapters/postgres/locks.ts';
+import { LAG_COUNTED_TO } from '../../contract/projections.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
 import { listCheckpoints } from '../../projections/checkpoint.ts';
 import { lockOf } from '../../projections/consumer.ts';
@@ -8,8 +9,7 @@ import { PROJECTIONS } from '../../projections/read-models.ts';
 import { dispatchConsumer } from '../dispatch/consumer.ts';
 import { requestedTasks, TASKS_LOCK, type TaskKind, type TaskRow } from './tasks.ts';
 
-/** The count of the lag stops after this many events or milliseconds. */
-const LAG_COUNTED_TO = 1_000;
+/** The count of the lag also stops after this time. */
 const COUNT_TIMEOUT_MS = 5_000;
 
 export interface TaskStatus extends Omit<TaskRow, 'projection' | 'kind' | 'events'> {
@@ -23,7 +23,7 @@ export interface ProjectionStatus {
   version: number;
   position: bigint;
   log_position: bigint;
-  /** Unprocessed events of its streams, counted to 1,000. */
+  /** Unprocessed events of its streams, counted to `LAG_COUNTED_TO`. */
   lag_events: number;
   /** Age of the oldest unprocessed event. */
   lag_seconds: number;

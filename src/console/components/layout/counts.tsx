@@ -5,14 +5,10 @@ import type {
   ProjectionList,
   TransferSummary,
 } from '../../api/api-types.ts';
+import { CONSUMER_SLOW_SECONDS } from '../../api/limits.ts';
 import { useOverview } from '../../overview.tsx';
 import { rejecting } from '../values/endpoint-health.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
-
-/** The API counts failed deliveries no further. */
-export const DELIVERIES_COUNTED_TO = 10_000;
-/** A consumer that is further behind shows old states. */
-const SLOW_SECONDS = 60;
 
 /** A number that calls for attention, such as `2 failed in 24 hours`. */
 export interface Count {
@@ -36,7 +32,7 @@ export const expiring = (keys: KeyList) =>
 /** Returns the consumers that do not run, or are far behind the end of the log. */
 export const slow = (consumers: ProjectionList) =>
   consumers.data.filter(
-    ({ state, lag_seconds }) => state !== 'running' || lag_seconds >= SLOW_SECONDS,
+    ({ state, lag_seconds }) => state !== 'running' || lag_seconds >= CONSUMER_SLOW_SECONDS,
   );
 
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 0 });

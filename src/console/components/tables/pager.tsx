@@ -3,9 +3,6 @@ import { useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { urlOf } from '../../api/client.ts';
 
-/** Where the API stops counting the rows of a large table. */
-export const COUNTED_TO = 10_000;
-
 interface PagerProps {
   pagination: {
     total: number;

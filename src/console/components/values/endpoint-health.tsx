@@ -4,10 +4,8 @@ import type {
   Endpoint,
   EndpointList,
 } from '../../api/api-types.ts';
+import { EXPIRING_SOON_MS } from '../../api/limits.ts';
 import { Status, type Tone } from './status.tsx';
-
-/** As for API keys. */
-const EXPIRING_SOON_MS = 7 * 86_400_000;
 
 /** Returns the accepted host keys; undefined if the protocol has none. */
 export function hostKeysOf(endpoint: Endpoint): AcceptedHostKey[] | undefined {

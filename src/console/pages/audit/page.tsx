@@ -1,11 +1,12 @@
 import { useLocation } from 'preact-iso/router';
 import { call, saveCsv, urlOf } from '../../api/client.ts';
+import { COUNTED_TO } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { Page } from '../../components/layout/page.tsx';
-import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
+import { foundIn, Pager } from '../../components/tables/pager.tsx';
 import { May } from '../../session.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS, Filters, readFilter } from './filters.tsx';

@@ -1,14 +1,13 @@
 import type { ComponentChildren } from 'preact';
 import type { AuditItem, AuditKind } from '../../api/api-types.ts';
 import { call, urlOf } from '../../api/client.ts';
+import { LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { May } from '../../session.tsx';
 import { AuditTable } from './events.tsx';
 import { ADDRESS } from './filters.tsx';
 
-/** The largest page of the API. */
-const LOADED = 100;
 const SHOWN = 5;
 const LOOK_MS = 10_000;
 
@@ -33,7 +32,7 @@ export function SubjectHistory(props: SubjectHistoryProps) {
 function History({ kind, id, stamp, children }: SubjectHistoryProps) {
   const of = { kind, subject: id };
   const { data, error, reload } = useLoad(
-    (signal) => call('GET /v1/audit', { query: { ...of, limit: LOADED }, signal }),
+    (signal) => call('GET /v1/audit', { query: { ...of, limit: LONGEST_PAGE }, signal }),
     [kind, id, stamp],
     LOOK_MS,
   );

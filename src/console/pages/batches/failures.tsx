@@ -6,6 +6,7 @@ import type {
 } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { reasonOf } from '../../api/error-reasons.ts';
+import { LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
@@ -18,8 +19,6 @@ import { Reason } from '../transfers/reason.tsx';
 const SHOWN = 25;
 /** Fewer files if there are more than that: then the reasons say more. */
 const NEWEST = 10;
-/** The largest page of the API. */
-const LONGEST_PAGE = 100;
 const COUNT_MS = 10_000;
 const NEWEST_FIRST = { order: '-created_at', limit: undefined } as const;
 

@@ -1,5 +1,6 @@
 import { useRef } from 'preact/hooks';
 import type { Bandwidth } from '../../api/api-types.ts';
+import { BANDWIDTH_WINDOWS } from '../../api/limits.ts';
 import { Field } from '../../components/forms/field.tsx';
 import { useNextFocus } from '../../components/forms/use-next-focus.ts';
 
@@ -12,7 +13,6 @@ const PLACEHOLDERS = {
 };
 const NAMES = Object.keys(WINDOW) as (keyof typeof WINDOW)[];
 const DAYS_IN_WEEK = 7;
-const MAX_WINDOWS = 20;
 
 type DraftWindow = Record<keyof typeof WINDOW | 'limit', string>;
 
@@ -147,7 +147,7 @@ export function BandwidthFields({ draft, errors, onChange }: BandwidthFieldsProp
           </div>
         </fieldset>
       ))}
-      {windows.length < MAX_WINDOWS && (
+      {windows.length < BANDWIDTH_WINDOWS && (
         <div class="actions">
           <button type="button" onClick={append}>
             Add a window

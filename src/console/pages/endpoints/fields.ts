@@ -1,4 +1,5 @@
 import type { AcceptedHostKey, Endpoint } from '../../api/api-types.ts';
+import { DEFAULT_CONNECTIONS } from '../../api/limits.ts';
 import { type EndpointField, PROTOCOLS as FORMS, type ProtocolForm } from '../../api/protocols.ts';
 
 export type Protocol = Endpoint['protocol'];
@@ -33,7 +34,12 @@ export function secretsOf(protocol: Protocol): string[] {
 
 /** Fields of every protocol. */
 export const COMMON: EndpointField[] = [
-  { name: 'max_connections', label: 'Connections at once', kind: 'number', initial: '16' },
+  {
+    name: 'max_connections',
+    label: 'Connections at once',
+    kind: 'number',
+    initial: String(DEFAULT_CONNECTIONS),
+  },
   {
     name: 'accounts',
     label: 'Accounts',

@@ -1,6 +1,7 @@
 import { useLocation } from 'preact-iso/router';
 import type { Flow, FlowList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
+import { LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
@@ -17,8 +18,6 @@ import { NewFlow } from './new.tsx';
 import { FlowState, late, NextRun, RunStrip, triggerOf } from './states.tsx';
 
 const PAGE = 25;
-/** All flows of an account fit the largest page of the API. */
-const ALL = 100;
 const LOAD_MS = 5_000;
 
 const COLUMNS: Column<Flow>[] = [
@@ -118,6 +117,10 @@ async function loadAll(
   of: (flows: FlowList) => Flow[],
   signal: AbortSignal,
 ): Promise<FlowList> {
-  const data = of(await loadPage(q, ALL, 0, signal));
-  return { data, pagination: { total: data.length, limit: ALL, offset: 0, has_more: false } };
+  // All flows of an account fit into one page.
+  const data = of(await loadPage(q, LONGEST_PAGE, 0, signal));
+  return {
+    data,
+    pagination: { total: data.length, limit: LONGEST_PAGE, offset: 0, has_more: false },
+  };
 }

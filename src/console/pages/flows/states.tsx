@@ -1,4 +1,5 @@
 import type { Flow, FlowList, FlowRun } from '../../api/api-types.ts';
+import { FLOW_LATE_MS } from '../../api/limits.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance, Time } from '../../components/values/time.tsx';
@@ -15,9 +16,6 @@ const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   failed: { label: 'Failed', tone: 'bad' },
 };
 
-/** A flow that is due for longer does not run: the process that lists folders is away or stuck. */
-const LATE_MS = 5 * 60_000;
-
 /** Returns the flows that did not run when they were due. */
 export const late = (flows: FlowList) =>
   flows.data.filter(
@@ -26,7 +24,7 @@ export const late = (flows: FlowList) =>
   );
 
 function isLate(due: string): boolean {
-  return Date.now() - Date.parse(due) > LATE_MS;
+  return Date.now() - Date.parse(due) > FLOW_LATE_MS;
 }
 
 /** Runs in the strip of a flow. */

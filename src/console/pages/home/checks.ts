@@ -1,7 +1,7 @@
 import type { Endpoint, Movers, TransferSummary } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
+import { COUNTED_TO } from '../../api/limits.ts';
 import {
-  DELIVERIES_COUNTED_TO,
   expiring,
   failing,
   notRetried,
@@ -248,7 +248,7 @@ function since({ health }: Endpoint, words: string): string | null {
 function deliveries({ failedDeliveries: part }: Overview): Check {
   const total = part?.data?.pagination.total ?? 0;
   const newest = part?.data?.data[0];
-  const more = total >= DELIVERIES_COUNTED_TO ? '+' : '';
+  const more = total >= COUNTED_TO ? '+' : '';
   return {
     name: 'deliveries',
     part,

@@ -1,5 +1,6 @@
 import type { TransferSummary } from '../../api/api-types.ts';
 import { reasonOf } from '../../api/error-reasons.ts';
+import { COUNTED_FAILURES } from '../../api/limits.ts';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { MarkedText } from '../../components/values/marked-text.tsx';
 import { Name } from '../../components/values/names.tsx';
@@ -9,9 +10,6 @@ import { useSession } from '../../session.tsx';
 import { StateTiles } from '../transfers/state-tiles.tsx';
 import { listOf } from './checks.ts';
 import { Hours } from './hours.tsx';
-
-/** The service counts the endpoints and reasons of the newest failures only. */
-const COUNTED = 10_000;
 
 /**
  * Counts the transfers created in the last 24 hours, by state and hour, and the failed ones by
@@ -48,8 +46,9 @@ interface FailuresProps {
 }
 
 function Failures({ summary, recent }: FailuresProps) {
-  const newest = summary.by_status.failed > COUNTED && (
-    <p class="muted">Of the newest {COUNTED.toLocaleString('en')} that failed.</p>
+  // The service counts the endpoints and reasons of the newest failures only.
+  const newest = summary.by_status.failed > COUNTED_FAILURES && (
+    <p class="muted">Of the newest {COUNTED_FAILURES.toLocaleString('en')} that failed.</p>
   );
   return (
     <>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { Projection, ProjectionList, ProjectionTask } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
+import { LAG_COUNTED_TO } from '../../api/limits.ts';
 import { useEvents } from '../../api/use-events.ts';
 import { Progress } from '../../components/charts/progress.tsx';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
@@ -17,7 +18,6 @@ const STATES = {
   stopped: ['warning', 'Stopped'],
   failed: ['bad', 'Failed'],
 } as const;
-const LAG_COUNTED_TO = 1_000;
 
 const COLUMNS: Column<Projection>[] = [
   { heading: 'Name', kind: 'row', cell: ({ name }) => <strong class="whole">{name}</strong> },

@@ -1,5 +1,6 @@
 import type { Webhook } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
+import { LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
@@ -12,8 +13,6 @@ import { May, useSession } from '../../session.tsx';
 import { DeliveryStrip } from './delivery-columns.tsx';
 import { NewWebhook } from './new.tsx';
 
-/** The largest page of the API. A webhook that receives little may have none among them. */
-const LATEST = 100;
 const LOOK_MS = 10_000;
 
 const URL: Column<Webhook> = {
@@ -51,7 +50,7 @@ export function WebhookListPage() {
   const { data: latest } = useLoad(
     async (signal) =>
       scopes.includes('observe')
-        ? call('GET /v1/deliveries', { query: { account, limit: LATEST }, signal })
+        ? call('GET /v1/deliveries', { query: { account, limit: LONGEST_PAGE }, signal })
         : null,
     [account],
     LOOK_MS,
@@ -64,7 +63,7 @@ export function WebhookListPage() {
             cell: ({ id }) => {
               const deliveries = latest.data.filter((one) => one.webhook_id === id);
               return deliveries.length === 0 && latest.pagination.has_more ? (
-                <span class="muted">None of the latest {LATEST}</span>
+                <span class="muted">None of the latest {LONGEST_PAGE}</span>
               ) : (
                 <DeliveryStrip deliveries={deliveries} />
               );

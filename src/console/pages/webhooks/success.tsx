@@ -1,5 +1,6 @@
 import type { Delivery } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
+import { LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Facts } from '../../components/values/facts.tsx';
 import { Status } from '../../components/values/status.tsx';
@@ -7,8 +8,6 @@ import { Time } from '../../components/values/time.tsx';
 import { many } from '../../components/values/units.ts';
 import { DeliveryStrip, lastResponse } from './delivery-columns.tsx';
 
-/** The largest page of the API. */
-const LATEST = 100;
 const LOOK_MS = 3_000;
 
 /**
@@ -25,7 +24,7 @@ export function Success({ webhookId }: { webhookId: string }) {
           signal,
         });
       const [latest, failed] = await Promise.all([
-        page({ limit: LATEST }),
+        page({ limit: LONGEST_PAGE }),
         page({ limit: 1, status: 'failed' }),
       ]);
       return { latest: latest.data, failed: failed.data[0] };

@@ -1,13 +1,14 @@
 import { useLocation } from 'preact-iso/router';
 import type { Delivery, Webhook } from '../../api/api-types.ts';
 import { call, urlOf } from '../../api/client.ts';
+import { COUNTED_TO } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
 import { FilterSelect } from '../../components/forms/filter-select.tsx';
-import { COUNTED_TO, foundIn, Pager } from '../../components/tables/pager.tsx';
+import { foundIn, Pager } from '../../components/tables/pager.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May } from '../../session.tsx';
 import { EVENT, LATEST, retrying } from './delivery-columns.tsx';

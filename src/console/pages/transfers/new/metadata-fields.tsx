@@ -1,5 +1,6 @@
 import { useId, useRef } from 'preact/hooks';
 import { invalidField } from '../../../api/client.ts';
+import { METADATA_KEYS } from '../../../api/limits.ts';
 import { useNextFocus } from '../../../components/forms/use-next-focus.ts';
 
 type Entry = [name: string, value: string];
@@ -9,9 +10,6 @@ interface MetadataFieldsProps {
   onChange: (entries: Entry[]) => void;
   errors: Record<string, string>;
 }
-
-/** `METADATA_KEYS` of the API. `test/console/api.test.ts` compares the two. */
-const MAX_ENTRIES = 10;
 
 /** What errors call an entry: `metadata.order`, or `metadata."order date"`. */
 const namesOf = (name: string) => [`metadata.${name}`, `metadata.${JSON.stringify(name)}`];
@@ -83,7 +81,7 @@ export function MetadataFields({ entries, onChange, errors }: MetadataFieldsProp
           </div>
         );
       })}
-      {entries.length < MAX_ENTRIES && (
+      {entries.length < METADATA_KEYS && (
         <div class="actions">
           <button ref={add} type="button" onClick={append}>
             Add
