@@ -1,4 +1,4 @@
-import { S3Client } from '@aws-sdk/client-s3';
+import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import type { FileEndpoint } from '../../../../src/adapters/files/port.ts';
 import {
@@ -6,7 +6,12 @@ import {
   type S3EndpointOptions,
 } from '../../../../src/adapters/files/s3/endpoint.ts';
 import type { S3Settings } from '../../../../src/domain/protocols/s3.ts';
-import { type S3Server, startS3Server } from '../../../support/file-servers/s3/server/server.ts';
+import {
+  type Operation,
+  type S3Server,
+  startS3Server,
+} from '../../../support/file-servers/s3/server/server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 
 export interface Server {
   endpointUrl: string;
@@ -59,27 +64,40 @@ export interface S3ForTests {
   /** Has nothing of ours. */
   readonly client: S3Client;
   /** Returns an endpoint that is closed after the test. */
-  endpoint(given?: Given): FileEndpoint;
+  endpoint(given?: Given, on?: Server): FileEndpoint;
+  /** Returns an endpoint behind a proxy. Both are closed after the test. */
+  proxied(given?: Given): Promise<{ proxy: TcpProxy; over: FileEndpoint }>;
+  /** Returns the content of an object. */
+  get(key: string): Promise<Buffer>;
+  put(key: string, content: Buffer): Promise<void>;
+  requestsOf(operation: Operation): S3Server['requests'];
 }
 
 /** Starts the server before the tests of a file, and removes its faults after each of them. */
-export function useS3Server(): S3ForTests {
+export function useS3Server(given: Parameters<typeof startS3Server>[0] = {}): S3ForTests {
   let server: S3Server;
   let client: S3Client;
   const open: FileEndpoint[] = [];
+  const proxies: TcpProxy[] = [];
   beforeAll(async () => {
-    server = await startS3Server();
+    server = await startS3Server(given);
     server.createBucket('bucket');
     client = clientOn(server);
   });
   afterEach(async () => {
     server.clearFaults();
     for (const endpoint of open.splice(0)) await endpoint.close();
+    for (const proxy of proxies.splice(0)) await proxy.close();
   });
   afterAll(async () => {
     client?.destroy();
     await server?.stop();
   });
+  function endpoint(given: Given = {}, on: Server = server): FileEndpoint {
+    const made = endpointOn(on, given);
+    open.push(made);
+    return made;
+  }
   return {
     get server() {
       return server;
@@ -87,10 +105,21 @@ export function useS3Server(): S3ForTests {
     get client() {
       return client;
     },
-    endpoint(given = {}) {
-      const made = endpointOn(server, given);
-      open.push(made);
-      return made;
+    endpoint,
+    async proxied(given = {}) {
+      const { hostname: host, port } = new URL(server.endpointUrl);
+      const proxy = await startTcpProxy({ host, port: Number(port) });
+      proxies.push(proxy);
+      const settings = { endpoint_url: `http://127.0.0.1:${proxy.port}`, ...given.settings };
+      return { proxy, over: endpoint({ ...given, settings }) };
     },
+    async get(Key) {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket: 'bucket', Key }));
+      return Buffer.from((await Body?.transformToByteArray()) as Uint8Array);
+    },
+    async put(Key, Body) {
+      await client.send(new PutObjectCommand({ Bucket: 'bucket', Key, Body }));
+    },
+    requestsOf: (operation) => server.requests.filter((request) => request.operation === operation),
   };
 }
