@@ -2,7 +2,12 @@ import { z } from 'zod';
 import { DomainError } from '../../domain/errors.ts';
 import { text } from '../../domain/text.ts';
 import type { AsOf } from '../../domain/transfers/history.ts';
-import { PRIORITIES, SORT_ORDERS, TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
+import {
+  PRIORITIES,
+  SORT_ORDERS,
+  type SortOrder,
+  TRANSFER_STATUSES,
+} from '../../domain/transfers/transfer.ts';
 import { fileName, parseRequestedUri, SCHEMES, type TransferUri } from '../../domain/uri.ts';
 import { idOf } from '../ids.ts';
 import { hintOn, instantLimit, isOrdered, notOrdered, parseTime } from '../instants.ts';
@@ -172,8 +177,12 @@ export const transferFilters = z
   .meta({ id: 'TransferFilters', examples: [{ status: 'failed', from_date: '2026-01-31' }] });
 type TransferFilters = z.output<typeof transferFilters>;
 
-/** Names of the orders in generated clients. */
-const SORT_NAMES = ['NewestFirst', 'OldestFirst'];
+/** The name of each order in generated clients. */
+const ORDER_NAMES: Record<SortOrder, string> = {
+  '-created_at': 'NewestFirst',
+  created_at: 'OldestFirst',
+};
+const SORT_NAMES = SORT_ORDERS.map((order) => ORDER_NAMES[order]);
 
 /** Query of GET /v1/transfers. */
 export const listQuery = z
