@@ -42,8 +42,18 @@ type LiveCommand = Exclude<
 
 /** A process that works on a flow may learn of its removal from its next append. */
 function ofRemoved({ type }: LiveCommand): [] {
-  if (['update', 'pause', 'resume', 'request_run'].includes(type)) throw notFound('flow');
-  return [];
+  switch (type) {
+    case 'update':
+    case 'pause':
+    case 'resume':
+    case 'request_run':
+      throw notFound('flow');
+    case 'remove':
+    case 'skip_files':
+    case 'start_run':
+    case 'note_listing':
+      return [];
+  }
 }
 
 function ofLive(command: LiveCommand, state: Flow): FlowEvent[] {
