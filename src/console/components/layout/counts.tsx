@@ -1,13 +1,5 @@
-import type {
-  EndpointList,
-  FlowList,
-  KeyList,
-  ProjectionList,
-  TransferSummary,
-} from '../../api/api-types.ts';
-import { CONSUMER_SLOW_SECONDS } from '../../api/limits.ts';
+import { expiring, failing, notRetried, rejecting, slow, unreachable } from '../../attention.ts';
 import { useOverview } from '../../overview.tsx';
-import { rejecting } from '../values/endpoint-health.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
 
 /** A number that calls for attention, such as `2 failed in 24 hours`. */
@@ -16,24 +8,6 @@ export interface Count {
   number: number;
   label: string;
 }
-
-export const unreachable = (endpoints: EndpointList) =>
-  endpoints.data.filter(({ unreachable_since }) => unreachable_since !== null);
-
-/** Returns how many transfers have failed, without those that were retried. */
-export const notRetried = ({ by_status, retried }: TransferSummary) => by_status.failed - retried;
-
-/** Returns the flows that cannot list their folder. */
-export const failing = (flows: FlowList) => flows.data.filter((flow) => flow.failing !== null);
-
-export const expiring = (keys: KeyList) =>
-  keys.data.filter(({ status, expiring_soon }) => status === 'active' && expiring_soon);
-
-/** Returns the consumers that do not run, or are far behind the end of the log. */
-export const slow = (consumers: ProjectionList) =>
-  consumers.data.filter(
-    ({ state, lag_seconds }) => state !== 'running' || lag_seconds >= CONSUMER_SLOW_SECONDS,
-  );
 
 const COMPACT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 0 });
 

@@ -1,9 +1,4 @@
-import type {
-  AcceptedHostKey,
-  AnnouncedHostKey,
-  Endpoint,
-  EndpointList,
-} from '../../api/api-types.ts';
+import type { AcceptedHostKey, AnnouncedHostKey, Endpoint } from '../../api/api-types.ts';
 import { EXPIRING_SOON_MS } from '../../api/limits.ts';
 import { Status, type Tone } from './status.tsx';
 
@@ -24,7 +19,8 @@ function hostKeyExpiresSoon(endpoint: Endpoint): boolean {
   return expiry ? Date.parse(expiry) - Date.now() < EXPIRING_SOON_MS : false;
 }
 
-const REJECTED = { tone: 'bad', label: 'Sign-in rejected' } as const;
+/** The health of an endpoint whose server answers, and rejected the last sign-in. */
+export const REJECTED = { tone: 'bad', label: 'Sign-in rejected' } as const;
 
 /** Returns whether transfers can reach the endpoint, as far as is known. */
 export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
@@ -39,18 +35,6 @@ export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
     ? { tone: 'good', label: 'Reachable' }
     : { tone: 'neutral', label: 'Not tried yet' };
 }
-
-/** Returns the endpoints whose servers answer, and rejected the last sign-in. */
-export const rejecting = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => healthOf(endpoint) === REJECTED);
-
-/** Returns the endpoints that may not work. */
-export const doubtful = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => healthOf(endpoint).tone === 'warning');
-
-/** Returns the endpoints that announce a host key which is not accepted. */
-export const announcing = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => newHostKeysOf(endpoint).length > 0);
 
 /** Shows the health of an endpoint, and whether it is paused. */
 export function EndpointStates({ endpoint }: { endpoint: Endpoint }) {

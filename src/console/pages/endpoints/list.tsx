@@ -2,19 +2,14 @@ import { useLocation } from 'preact-iso/router';
 import type { Endpoint, EndpointList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
+import { announcing, doubtful, rejecting, unreachable } from '../../attention.ts';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { ListSearch } from '../../components/forms/list-search.tsx';
-import { unreachable } from '../../components/layout/counts.tsx';
 import { Page } from '../../components/layout/page.tsx';
 import { NoMatch, OnlySome } from '../../components/tables/only-some.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
-import {
-  announcing,
-  doubtful,
-  EndpointStates,
-  rejecting,
-} from '../../components/values/endpoint-health.tsx';
+import { EndpointStates } from '../../components/values/endpoint-health.tsx';
 import { Icon } from '../../components/values/icon.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';

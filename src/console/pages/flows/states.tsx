@@ -1,5 +1,5 @@
-import type { Flow, FlowList, FlowRun } from '../../api/api-types.ts';
-import { FLOW_LATE_MS } from '../../api/limits.ts';
+import type { Flow, FlowRun } from '../../api/api-types.ts';
+import { isLate } from '../../attention.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance, Time } from '../../components/values/time.tsx';
@@ -15,17 +15,6 @@ const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   empty: { label: 'Found nothing', tone: 'neutral' },
   failed: { label: 'Failed', tone: 'bad' },
 };
-
-/** Returns the flows that did not run when they were due. */
-export const late = (flows: FlowList) =>
-  flows.data.filter(
-    ({ failing, delayed_by, next_run_at }) =>
-      failing === null && delayed_by === null && next_run_at !== null && isLate(next_run_at),
-  );
-
-function isLate(due: string): boolean {
-  return Date.now() - Date.parse(due) > FLOW_LATE_MS;
-}
 
 /** Runs in the strip of a flow. */
 const IN_STRIP = 12;

@@ -2,22 +2,20 @@ import type { Endpoint, Movers, TransferSummary } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import { COUNTED_TO } from '../../api/limits.ts';
 import {
-  expiring,
-  failing,
-  notRetried,
-  slow,
-  unreachable,
-} from '../../components/layout/counts.tsx';
-import {
   announcing,
   doubtful,
-  healthOf,
+  expiring,
+  failing,
+  late,
+  notRetried,
   rejecting,
-} from '../../components/values/endpoint-health.tsx';
+  slow,
+  unreachable,
+} from '../../attention.ts';
+import { healthOf } from '../../components/values/endpoint-health.tsx';
 import { distance } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
-import { late } from '../flows/states.tsx';
 import type { Filter } from '../transfers/filter.ts';
 import { WAITED_MINUTES, type Waiting } from './waiting.ts';
 
