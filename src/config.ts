@@ -210,5 +210,10 @@ function describe(issue: z.core.$ZodIssue, given: Record<string, string | undefi
   const name = String(issue.path[0]);
   return SECRET.includes(name)
     ? `${name} ${issue.message}`
-    : `${name} is "${given[name]}", but ${issue.message}`;
+    : `${name} is "${withoutSignIns(String(given[name]))}", but ${issue.message}`;
+}
+
+/** A URL of any setting may have a user and a password, also where none is allowed. */
+function withoutSignIns(text: string): string {
+  return text.replace(/\/\/[^/\s,]*@/g, '//…@');
 }

@@ -181,6 +181,13 @@ describe('parseConfig', () => {
     expect(problems.join()).not.toContain('canary');
   });
 
+  it('repeats a wrong URL without its password', () => {
+    const url = 'https://user:canary@witness.example.com/log';
+    expect(problemsOf({ WAYBILL_CHECKPOINT_SINKS: `/mnt/audit,${url}` })).toEqual([
+      expect.stringContaining('/mnt/audit,https://…@witness.example.com/log"'),
+    ]);
+  });
+
   it.each([
     ['WAYBILL_OIDC_CLIENT_SECRET', '', /^WAYBILL_OIDC_CLIENT_SECRET missing: .* needs all of/],
     ['WAYBILL_OIDC_ISSUER', 'http://login.example.com', /must be an https URL/],
