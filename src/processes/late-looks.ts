@@ -47,16 +47,19 @@ export async function takeDueLooks(
   mayLook: Fragment,
 ): Promise<LateLook[]> {
   return sql<LateLook[]>`
-    update work.late_looks
+    -- a subquery may run for each row of the table, and then take others each time
+    with due as materialized (
+      select transfer_id, side from work.late_looks l
+       where due_at <= now() and ${mayLook}
+         and not exists (
+           select from unnest(${avoided}::text[]) server where starts_with(uri, server))
+       order by due_at limit ${limit} for update skip locked
+    )
+    update work.late_looks l
        set tries = tries + 1,
            due_at = now() + least(interval '1 day', interval '1 minute' * power(2, tries))
-     where (transfer_id, side) in (
-       select transfer_id, side from work.late_looks l
-        where due_at <= now() and ${mayLook}
-          and not exists (
-            select from unnest(${avoided}::text[]) server where starts_with(uri, server))
-        order by due_at limit ${limit} for update skip locked)
-    returning transfer_id, side, account_id, uri, state, tries`;
+      from due where (l.transfer_id, l.side) = (due.transfer_id, due.side)
+    returning l.transfer_id, l.side, account_id, uri, state, tries`;
 }
 
 /** Ends a look, and schedules the next one. Does nothing if they were scheduled again. */

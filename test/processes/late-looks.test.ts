@@ -6,6 +6,7 @@ import {
   lookLater,
   lookLaterForLost,
   removeJobs,
+  takeDueCleanups,
   takeLooks,
 } from '../../src/processes/dispatch/cleanups.ts';
 import { saveJobs } from '../../src/processes/dispatch/job-table/jobs.ts';
@@ -64,6 +65,28 @@ describeWithPostgres('looks for what late requests have done', () => {
     removeJobs(installation.sql, [
       { transferId, leftovers: true, completed: false, size: null, after: false, aborted },
     ]);
+
+  it('are at most as many as asked for, and so are clean-ups, whatever the statistics say', async () => {
+    const { sql } = installation;
+    const add = async (table: 'cleanups' | 'late_looks', count: number) => {
+      const side = table === 'late_looks' ? sql`, side` : sql``;
+      const place = table === 'late_looks' ? sql`, 'destination'` : sql``;
+      const name = table === 'late_looks' ? sql`uri` : sql`destination`;
+      for (let n = 0; n < count; n++)
+        await sql`
+          insert into work.${sql(table)} (transfer_id, account_id, ${name}, due_at ${side})
+          select ${newId('txr')}, ${accountId}, ${destination}, now() ${place}`;
+    };
+    for (const table of ['cleanups', 'late_looks'] as const) {
+      // Statistics of a table that has grown since: a subquery would run for each row.
+      await add(table, 1);
+      await sql`analyze work.${sql(table)}`;
+      await add(table, 8);
+      const taken = table === 'cleanups' ? takeDueCleanups(sql, 4, []) : take();
+      expect(await taken).toHaveLength(4);
+      await sql`delete from work.${sql(table)}`;
+    }
+  });
 
   it('take place six times, ever later', async () => {
     const { sql } = installation;

@@ -152,16 +152,19 @@ export async function takeDueCleanups(
   avoided: string[],
 ): Promise<Cleanup[]> {
   return sql<Cleanup[]>`
-    update work.cleanups
+    -- a subquery may run for each row of the table, and then take others each time
+    with due as materialized (
+      select transfer_id from work.cleanups c
+       where due_at <= now() and not ${hasJob(sql, sql`c.transfer_id`)}
+         and not exists (
+           select from unnest(${avoided}::text[]) server where starts_with(destination, server))
+       order by due_at limit ${limit} for update skip locked
+    )
+    update work.cleanups c
        set tries = tries + 1,
            due_at = now() + least(interval '1 day', interval '1 minute' * power(2, tries))
-     where transfer_id in (
-       select transfer_id from work.cleanups c
-        where due_at <= now() and not ${hasJob(sql, sql`c.transfer_id`)}
-          and not exists (
-            select from unnest(${avoided}::text[]) server where starts_with(destination, server))
-        order by due_at limit ${limit} for update skip locked)
-    returning transfer_id, account_id, destination, resume_record, completed, size_bytes,
+      from due where c.transfer_id = due.transfer_id
+    returning c.transfer_id, account_id, destination, resume_record, completed, size_bytes,
               repeated, tries`;
 }
 
