@@ -41,6 +41,7 @@ describeWithPostgres('the metrics', () => {
       'retried',
       'failed',
       'released',
+      'aborted',
       'lease_lost',
       'not_begun',
       'not_recorded',

@@ -4,10 +4,14 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { asideOf, type PartState } from '../../src/adapters/files/part-name.ts';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
+import { createKey } from '../../src/commands/keys.ts';
 import { abortTransfer, cancelTransfer } from '../../src/commands/transfers.ts';
+import { keyRequest } from '../../src/contract/keys.ts';
+import { type Service, startService } from '../../src/service.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
 import { LONG } from '../support/run/long.ts';
 import { CAUSE, configureSftp, submit, untilStatus } from '../support/service/installation.ts';
+import { MOVING } from '../support/service/roles.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
 import { describeTransfers, filesBelow, storyOf, until } from '../support/service/transfers.ts';
 
@@ -17,7 +21,11 @@ vi.setConfig({ testTimeout: 90_000 });
 const MiB = 1 << 20;
 
 await describeTransfers('what a transfer that ends leaves', () => {
-  const pair = useSftpPair({ WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' });
+  let service: Service;
+  const pair = useSftpPair({ WAYBILL_TRANSFER_RETRY_DELAYS: '100ms' }, async (installation) => {
+    service = await startService(installation, [...MOVING, 'api']);
+    return service;
+  });
 
   beforeAll(async () => {
     await configureSftp(pair.installation, 'direct', pair.alpha);
@@ -40,6 +48,16 @@ await describeTransfers('what a transfer that ends leaves', () => {
         (await pair.installation.sql`select from work.movers where active > 0`).length === 0,
     );
 
+  async function metrics(): Promise<string[]> {
+    const request = keyRequest.parse({ name: 'metrics', scopes: ['metrics:read'] });
+    const created = await createKey(pair.installation.commands, request, CAUSE, {
+      allowNever: false,
+    });
+    const headers = { authorization: `Bearer ${created.key}` };
+    const answer = await fetch(`${service.url}/metrics`, { headers });
+    return (await answer.text()).split('\n');
+  }
+
   test('an aborted transfer fails at once, its mover stops, and its part is removed', async () => {
     // Six chunks of 8 MiB are written side by side, and count only when they are complete.
     pair.create('long', 128 * MiB);
@@ -59,6 +77,13 @@ await describeTransfers('what a transfer that ends leaves', () => {
     expect(facts.transferred_bytes).toBeGreaterThan(0);
     expect(facts.error).toMatchObject({ code: 'aborted_by_operator', retryable: false });
     await idle();
+    // An operator's alarm for lost leases must not go off.
+    expect(await metrics()).toEqual(
+      expect.arrayContaining([
+        'waybill_attempt_duration_seconds_count{end="aborted"} 1',
+        'waybill_leases_lost_total 0',
+      ]),
+    );
     await until('its part is gone', async () => (await files('aborted')).length === 0);
     expect(
       await pair.installation.sql`select from work.late_looks where transfer_id = ${id}`,

@@ -6,6 +6,7 @@ import {
   type AttemptFigures,
   evolveTransfer,
   type GivenBack,
+  isAborted,
   type Priority,
   type Transfer,
   type TransferCompleted,
@@ -283,7 +284,7 @@ function abort(
       },
     ];
   }
-  if (state.status === 'failed' && state.facts.error?.code === 'aborted_by_operator') return [];
+  if (isAborted(state)) return [];
   throw inWrongState('transfer_not_cancellable', state, 'only one in progress can be aborted');
 }
 

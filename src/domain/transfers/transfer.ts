@@ -224,6 +224,11 @@ export function isEnded({ status }: { status: TransferState['status'] }): boolea
 export const OPEN_STATUSES = TRANSFER_STATUSES.filter((status) => !isEnded({ status }));
 export const ENDED_STATUSES = TRANSFER_STATUSES.filter((status) => isEnded({ status }));
 
+/** Returns true if an operator has ended the transfer. */
+export function isAborted(transfer: TransferState): boolean {
+  return transfer.status === 'failed' && transfer.facts.error?.code === 'aborted_by_operator';
+}
+
 /** Returns true if no event may follow: the transfer has ended, and no step is left after it. */
 export function isClosed(transfer: TransferState): boolean {
   return isEnded(transfer) && nextStep(transfer) === null;

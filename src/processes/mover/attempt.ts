@@ -6,7 +6,12 @@ import type { Cause, Handled } from '../../commands/handle.ts';
 import { endAttempt, startTransfer } from '../../commands/transfers.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import type { AttemptFailure } from '../../domain/transfers/errors.ts';
-import type { AttemptFigures, GivenBack, Transfer } from '../../domain/transfers/transfer.ts';
+import {
+  type AttemptFigures,
+  type GivenBack,
+  isAborted,
+  type Transfer,
+} from '../../domain/transfers/transfer.ts';
 import { cleanUpIfEnded } from '../dispatch/cleanups.ts';
 import type { JobRecorder } from '../dispatch/consumer.ts';
 import { lowerPlaces, movesElsewhere } from '../dispatch/fewer-places.ts';
@@ -55,6 +60,7 @@ export interface AttemptDeps extends MoveDeps {
 /**
  * How an attempt ended:
  * - `not_begun`: the transfer was cancelled, or another claim took it, before the attempt began.
+ * - `aborted`: an operator has ended the transfer.
  * - `lease_lost`: another process has decided how the attempt ends.
  * - `not_recorded`: the stores were unavailable until the process had to stop, or the append
  *   failed.
@@ -64,6 +70,7 @@ export const ATTEMPT_ENDS = [
   'retried',
   'failed',
   'released',
+  'aborted',
   'lease_lost',
   'not_begun',
   'not_recorded',
@@ -185,9 +192,9 @@ async function leaveToOthers(
   { sql, givenUp }: AttemptDeps,
   claim: Claim,
   state: Transfer,
-): Promise<'lease_lost'> {
+): Promise<'aborted' | 'lease_lost'> {
   await untilAnswered(() => cleanUpIfEnded(sql, claim, state), givenUp);
-  return 'lease_lost';
+  return isAborted(state) ? 'aborted' : 'lease_lost';
 }
 
 function givenBack({ meter }: AttemptContext, why: GivenBack): Attempted {
