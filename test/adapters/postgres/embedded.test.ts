@@ -298,6 +298,25 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
+  it.skipIf(!canHaveMountNamespace())(
+    'says that its file system is read-only, and runs again when that has passed',
+    LONG,
+    async () => {
+      await useFolder();
+      const lines: string[] = [];
+      const { url } = await start(pino({ base: null }, { write: (line) => lines.push(line) }));
+      // Files that are open keep the mount that they were opened on.
+      execFileSync('mount', ['--bind', dataDir, dataDir]);
+      undo.push(async () => succeeds('umount', ['-l', dataDir]));
+      execFileSync('mount', ['-o', 'remount,bind,ro', dataDir]);
+      await killAll([postmasterPid()!]);
+      await until('the message', () => lines.some((line) => line.includes('does not start')));
+      expect(lines.at(-1)).toMatch(/its file system is read-only\. .* mount it so that/);
+      execFileSync('umount', ['-l', dataDir]);
+      await until('an answer', () => query(url, 'select 1').catch(() => null));
+    },
+  );
+
   it(
     'stops with the last process, also a server that another one has restarted',
     LONG,

@@ -15,11 +15,10 @@ const WITHIN_MS = 5_000;
  * it ignores servers of other containers: their process ids and shared memory are invisible.
  *
  * Returns the open file, whose owner closes it. Where there is no `flock`, it is not locked. Throws
- * EmbeddedPostgresError if another server keeps the lock.
+ * EmbeddedPostgresError if another server keeps the lock, or if nothing can be written.
  */
 export async function acquireServerLock(file: string, data: string): Promise<FileHandle> {
-  createForOwner(file, 0o600);
-  const handle = await open(file, 'a', 0o600);
+  const handle = await openFor(file, data);
   try {
     const deadline = performance.now() + WITHIN_MS;
     while (!(await tryLock(handle))) {
@@ -31,6 +30,25 @@ export async function acquireServerLock(file: string, data: string): Promise<Fil
     await handle.close();
     throw error;
   }
+}
+
+/** Opens the first file that a start writes. */
+async function openFor(file: string, data: string): Promise<FileHandle> {
+  try {
+    createForOwner(file, 0o600);
+    return await open(file, 'a', 0o600);
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'EROFS' ? isReadOnly(data, error) : error;
+  }
+}
+
+function isReadOnly(data: string, cause: unknown): EmbeddedPostgresError {
+  return new EmbeddedPostgresError(
+    `Postgres cannot run in ${data}: its file system is read-only. The system makes it so after a ` +
+      'fault of the disk: see `dmesg`. Stop Waybill, repair the file system, mount it so that it ' +
+      'can be written, and start again.',
+    { cause },
+  );
 }
 
 /** Returns false if another server has the lock. */
