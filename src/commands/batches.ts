@@ -12,7 +12,15 @@ import { streamName } from '../domain/events/streams.ts';
 import { isId } from '../domain/ids.ts';
 import { type TransferCommand, transferDecider } from '../domain/transfers/decider.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, type HandleOptions, handle, load, untouched } from './handle.ts';
+import {
+  type Cause,
+  type Handled,
+  type HandleOptions,
+  handle,
+  load,
+  type Timed,
+  untouched,
+} from './handle.ts';
 
 /** Transfers that are created at once. Their appends share the writes of the log. */
 const AT_ONCE = 256;
@@ -27,8 +35,7 @@ export async function cancelBatch(
   cause: Cause,
 ): Promise<Handled<Batch>> {
   const known = await loadBatch(deps, accountId, batchId);
-  const command = { type: 'cancel', now: new Date().toISOString() } as const;
-  return changeBatch(deps, batchId, command, cause, { known });
+  return changeBatch(deps, batchId, (now) => ({ type: 'cancel', now }), cause, { known });
 }
 
 /**
@@ -67,7 +74,7 @@ export function openBatch(
   known: KnownBatch,
   cause: Cause,
 ): Promise<Handled<Batch>> {
-  const command = { type: 'open', now: new Date().toISOString() } as const;
+  const command = (now: string): BatchCommand => ({ type: 'open', now });
   return changeBatch(deps, known.state.batch_id, command, cause, { known });
 }
 
@@ -86,7 +93,7 @@ export async function loadBatch(
 export async function changeBatch(
   { store }: Pick<CommandDeps, 'store'>,
   batchId: string,
-  command: BatchCommand,
+  command: Timed<BatchCommand>,
   cause: Cause,
   options: HandleOptions<BatchState> = {},
 ): Promise<Handled<Batch>> {

@@ -7,7 +7,15 @@ import { usesEndpoint } from '../domain/flows/uses-endpoint.ts';
 import type { AnnouncedHostKey } from '../domain/protocols/host-keys.ts';
 import { untilInEffect } from './catalog.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, handle, load, ofRequest, requireRevision } from './handle.ts';
+import {
+  type Cause,
+  type Handled,
+  handle,
+  load,
+  ofRequest,
+  requireRevision,
+  type Timed,
+} from './handle.ts';
 
 /** Flows that an error names. */
 const NAMED_FLOWS = 10;
@@ -68,7 +76,7 @@ export async function announceHostKeys(
     store,
     endpointDecider,
     streamName('endpoint', endpointId),
-    { type: 'announce_host_keys', host_keys: hostKeys, now: new Date().toISOString() },
+    (now) => ({ type: 'announce_host_keys', host_keys: hostKeys, now }) as const,
     cause,
   );
 }
@@ -89,10 +97,13 @@ export function loseConnectivity(
     protocol: settings.protocol,
     host: hostOf(settings),
     last_success_at: outage.lastSuccessAt,
-    detected_at: new Date().toISOString(),
     error: outage.error,
   };
-  return changeEndpoint(deps, endpoint_id, { type: 'lose_connectivity', data }, cause);
+  const command = (now: string): EndpointCommand => ({
+    type: 'lose_connectivity',
+    data: { ...data, detected_at: now },
+  });
+  return changeEndpoint(deps, endpoint_id, command, cause);
 }
 
 /** Records that an outage is over. Does nothing if there is none. */
@@ -101,12 +112,7 @@ export function restoreConnectivity(
   endpointId: string,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
-  return changeEndpoint(
-    deps,
-    endpointId,
-    { type: 'restore_connectivity', now: new Date().toISOString() },
-    cause,
-  );
+  return changeEndpoint(deps, endpointId, (now) => ({ type: 'restore_connectivity', now }), cause);
 }
 
 /**
@@ -163,7 +169,7 @@ async function requireNoFlow(deps: CommandDeps, endpointId: string): Promise<voi
 async function changeEndpoint(
   deps: CommandDeps,
   endpointId: string,
-  command: EndpointCommand,
+  command: Timed<EndpointCommand>,
   cause: Cause,
 ): Promise<Handled<Endpoint>> {
   const { state, ...handled } = await handle(

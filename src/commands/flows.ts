@@ -31,6 +31,7 @@ import {
   handle,
   load,
   ofRequest,
+  type Timed,
   untouched,
 } from './handle.ts';
 
@@ -97,8 +98,7 @@ export async function updateFlow(
 ): Promise<Handled<Flow>> {
   const known = await loadFlow(deps, accountId, flowId);
   const settings = changes as Partial<FlowSettings>;
-  const now = new Date().toISOString();
-  const command = { type: 'update', changes: settings, now } as const;
+  const command = (now: string) => ({ type: 'update', changes: settings, now }) as const;
   const check = async (state: FlowState) => {
     if (state.status !== 'none') await checkPlaces(deps, accountId, { ...state, ...settings });
   };
@@ -128,7 +128,7 @@ export async function switchFlow(
   reached?: number,
 ): Promise<Handled<Flow>> {
   const known = await loadFlow(deps, accountId, flowId, reached);
-  const command = { type, now: new Date().toISOString() } as const;
+  const command = (now: string) => ({ type, now });
   return changeFlow(deps, flowId, command, cause, { known, unless: ofRequest(cause) });
 }
 
@@ -145,7 +145,7 @@ export async function requestRun(
   reached?: number,
 ): Promise<Handled<Flow> & { runId: string }> {
   const known = await loadFlow(deps, accountId, flowId, reached);
-  const command = { type: 'request_run', run_id: runId, now: new Date().toISOString() } as const;
+  const command = (now: string) => ({ type: 'request_run', run_id: runId, now }) as const;
   // The state forgets a request when its run begins. The stream does not.
   let isInLog = false;
   const unless = ({ type, data }: StoredEvent) => {
@@ -261,7 +261,7 @@ export function newRun(runId: string = newId('run')): Pick<OpenRun, 'run_id' | '
 export async function changeFlow(
   { store }: Pick<CommandDeps, 'store'>,
   flowId: string,
-  command: FlowCommand,
+  command: Timed<FlowCommand>,
   cause: Cause,
   options: HandleOptions<FlowState> = {},
 ): Promise<Handled<Flow>> {

@@ -6,7 +6,7 @@ import {
   RevisionConflict,
 } from '../adapters/event-store/port.ts';
 import { DomainError } from '../domain/errors.ts';
-import { type Causation, chain } from '../domain/events/chain.ts';
+import { type Causation, chain, timeAfter } from '../domain/events/chain.ts';
 import { type Decider, type Fold, fold } from '../domain/events/decider.ts';
 import type { Event, NewEvent, StoredEvent } from '../domain/events/event.ts';
 import { parseStream } from '../domain/events/streams.ts';
@@ -68,6 +68,12 @@ export interface HandleOptions<State> {
 }
 
 /**
+ * A command, or what returns it for the time of its events. A time that is in the data of an event
+ * must be the time of the event: a reader asks for the state of that time.
+ */
+export type Timed<Command> = Command | ((now: string) => Command);
+
+/**
  * Loads a stream, decides, and appends at the revision it read. If another writer was first, it
  * starts over, up to ten times. Throws the decider's DomainError, `unavailable` if every try lost,
  * or EventStoreUnavailable.
@@ -75,11 +81,11 @@ export interface HandleOptions<State> {
  * The first try decides on the stream as this process remembers it, if it does. Only an append
  * proves that nothing has happened since, so any other decision is made again on what the log has.
  */
-export async function handle<State, Command, E extends Event>(
+export async function handle<State, Command extends { type: string }, E extends Event>(
   store: EventStore,
   decider: Decider<State, Command, E>,
   stream: string,
-  command: Command,
+  command: Timed<Command>,
   cause: Cause,
   options: HandleOptions<State> = {},
 ): Promise<Handled<State>> {
@@ -93,7 +99,9 @@ export async function handle<State, Command, E extends Event>(
     const before = known ?? folded(stored, decider);
     requireLast(stream, before);
     if (unless && stored.some(unless)) return { ...before, events: [] };
-    const decided = decideOn(decider, command, before.state, before === remembered);
+    const now = timeAfter(before.last, reserved?.now ?? new Date().toISOString());
+    const timed = atTime(command, now);
+    const decided = decideOn(decider, timed, before.state, before === remembered);
     if (decided === null) continue;
     await options.check?.(before.state);
     if (decided.length === 0) return { ...before, events: [] };
@@ -101,8 +109,7 @@ export async function handle<State, Command, E extends Event>(
     const state = decided.reduce(decider.evolve, before.state);
     // The owner's account, not the actor's: an administrator may act for another account.
     const causation = causationOf(cause, decider.accountOf(state));
-    const times = reserved ?? { now: new Date().toISOString() };
-    const events = chain(decided, before.last, causation, times);
+    const events = chain(decided, before.last, causation, { ...reserved, now });
     const appended = await appendAfter(store, stream, before.revision, events);
     if (appended === null) {
       await pauseBeforeRetry(stream, attempt);
@@ -119,6 +126,10 @@ export async function handle<State, Command, E extends Event>(
     }
     return handled;
   }
+}
+
+function atTime<Command extends { type: string }>(command: Timed<Command>, now: string): Command {
+  return typeof command === 'function' ? (command as (now: string) => Command)(now) : command;
 }
 
 /**

@@ -51,6 +51,7 @@ export async function createKey(
     { type: 'create', data },
     cause,
     {
+      reserved: { now: data.created_at },
       known: untouched(keyDecider.initialState),
     },
   );
@@ -86,7 +87,7 @@ export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause):
     deps.store,
     keyDecider,
     streamName('key', keyId),
-    { type: 'revoke', now: new Date().toISOString() },
+    (now) => ({ type: 'revoke', now }) as const,
     cause,
   );
   if (!(await untilInEffect(deps, position))) {
@@ -108,7 +109,7 @@ export async function announceKeyExpiry(
     deps.store,
     keyDecider,
     streamName('key', keyId),
-    { type: 'announce_expiry', now: new Date().toISOString() },
+    (now) => ({ type: 'announce_expiry', now }) as const,
     cause,
   );
 }

@@ -15,7 +15,15 @@ import type {
   Verification,
 } from '../domain/transfers/transfer.ts';
 import type { CommandDeps } from './deps.ts';
-import { type Cause, type Handled, type HandleOptions, handle, load, ofRequest } from './handle.ts';
+import {
+  type Cause,
+  type Handled,
+  type HandleOptions,
+  handle,
+  load,
+  ofRequest,
+  type Timed,
+} from './handle.ts';
 
 /** A transfer as it was loaded, for the first try of a command. */
 export type KnownTransfer = NonNullable<HandleOptions<TransferState>['known']> & {
@@ -59,7 +67,7 @@ export function cancelTransfer(
   return changeTransfer(
     deps,
     transferId,
-    { type: 'cancel', now: now() },
+    (now) => ({ type: 'cancel', now }),
     cause,
     known && { known },
   );
@@ -75,8 +83,13 @@ export function setPriority(
   priority: Priority,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  const command = { type: 'set_priority', priority, now: now() } as const;
-  return changeTransfer(deps, transferId, command, cause, { unless: ofRequest(cause) });
+  return changeTransfer(
+    deps,
+    transferId,
+    (now) => ({ type: 'set_priority', priority, now }),
+    cause,
+    { unless: ofRequest(cause) },
+  );
 }
 
 /**
@@ -90,7 +103,7 @@ export async function abortTransfer(
   cause: Cause,
 ): Promise<Handled<Transfer>> {
   const figures = await deps.progressOf(transferId);
-  return changeTransfer(deps, transferId, { type: 'abort', now: now(), figures }, cause);
+  return changeTransfer(deps, transferId, (now) => ({ type: 'abort', now, figures }), cause);
 }
 
 export function admitTransfer(
@@ -117,13 +130,16 @@ export function startTransfer(
   start: StartAttempt,
   cause: Cause,
 ): Promise<Handled<Transfer>> {
-  const data = {
-    claim_id: start.claimId,
-    started_at: now(),
-    source_endpoint: start.source,
-    destination_endpoint: start.destination,
+  const command = (now: string): TransferCommand => {
+    const data = {
+      claim_id: start.claimId,
+      started_at: now,
+      source_endpoint: start.source,
+      destination_endpoint: start.destination,
+    };
+    return { type: 'start', data };
   };
-  return changeTransfer(deps, transferId, { type: 'start', data }, cause);
+  return changeTransfer(deps, transferId, command, cause);
 }
 
 type LoseMover = Extract<TransferCommand, { type: 'lose_mover' }>;
@@ -167,19 +183,19 @@ export function endAttempt(
   return changeTransfer(
     deps,
     transferId,
-    toCommand(claimId, outcome),
+    (now) => toCommand(claimId, outcome, now),
     cause,
     started && { known: started },
   );
 }
 
-function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
+function toCommand(claim_id: string, outcome: Outcome, now: string): TransferCommand {
   switch (outcome.type) {
     case 'completed': {
       const { sizeBytes, speedBps, checksumSha256, verification, mtime } = outcome;
       const { sourceVersion = null } = outcome;
       const data = {
-        completed_at: now(),
+        completed_at: now,
         size_bytes: sizeBytes,
         speed_bps: speedBps,
         checksum_sha256: checksumSha256,
@@ -197,12 +213,12 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
         figures: outcome.figures,
         resumed_bytes: outcome.resumedBytes ?? 0,
         retry_delays: outcome.retryDelays,
-        now: now(),
+        now,
       };
     case 'released':
       return { type: 'release', claim_id, figures: outcome.figures, given_back: outcome.why };
     case 'mover_lost':
-      return { ...outcome, type: 'lose_mover', claim_id, now: now() };
+      return { ...outcome, type: 'lose_mover', claim_id, now };
   }
 }
 
@@ -210,13 +226,17 @@ function toCommand(claim_id: string, outcome: Outcome): TransferCommand {
 export function recordAfter(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
-  event: AfterEvent,
+  event: (now: string) => AfterEvent,
   cause: Cause,
   known: KnownTransfer,
 ): Promise<Handled<Transfer>> {
-  return changeTransfer(deps, transferId, { type: 'record_after', event, now: now() }, cause, {
-    known,
-  });
+  return changeTransfer(
+    deps,
+    transferId,
+    (now) => ({ type: 'record_after', event: event(now), now }),
+    cause,
+    { known },
+  );
 }
 
 /**
@@ -226,7 +246,7 @@ export function recordAfter(
 export async function changeTransfer(
   deps: Pick<CommandDeps, 'store'>,
   transferId: string,
-  command: TransferCommand,
+  command: Timed<TransferCommand>,
   cause: Cause,
   options: HandleOptions<TransferState> = {},
 ): Promise<Handled<Transfer>> {
@@ -241,8 +261,4 @@ export async function changeTransfer(
   );
   if (state.status === 'none') throw notFound('transfer');
   return { state, ...handled };
-}
-
-function now(): string {
-  return new Date().toISOString();
 }

@@ -100,7 +100,7 @@ export async function updateWebhook(
     deps.store,
     webhookDecider,
     streamName('webhook', webhookId),
-    { type: 'update', changes: settings, now: now() },
+    (now) => ({ type: 'update', changes: settings, now }) as const,
     cause,
   );
   await deps.waitFor('catalog', handled.position);
@@ -124,14 +124,10 @@ export async function rotateWebhookSecret(
   const isThisRotation = ({ type, metadata }: StoredEvent) =>
     type === 'webhook.secret_rotated' && metadata.correlation_id === cause.correlationId;
   const secret_record = await seal(deps, request.secret);
-  const at = Date.now();
-  const previous_until = grace === 0 ? null : new Date(at + grace).toISOString();
-  const command = {
-    type: 'rotate_secret',
-    secret_record,
-    previous_until,
-    now: new Date(at).toISOString(),
-  } as const;
+  const command = (now: string) => {
+    const previous_until = grace === 0 ? null : new Date(Date.parse(now) + grace).toISOString();
+    return { type: 'rotate_secret', secret_record, previous_until, now } as const;
+  };
   await handle(deps.store, webhookDecider, stream, command, cause, { unless: isThisRotation });
   return answer(deps, stream, request.secret, isThisRotation);
 }
@@ -146,7 +142,7 @@ export async function removeWebhook(
     deps.store,
     webhookDecider,
     streamName('webhook', webhookId),
-    { type: 'remove', now: now() },
+    (now) => ({ type: 'remove', now }) as const,
     cause,
   );
   await deps.waitFor('catalog', position);
@@ -185,8 +181,4 @@ async function answer(
 function existing(state: WebhookState): Webhook {
   if (state.status === 'none') throw notFound('webhook');
   return state;
-}
-
-function now(): string {
-  return new Date().toISOString();
 }

@@ -6,12 +6,15 @@ import {
   admitTransfer,
   cancelTransfer,
   endAttempt,
+  recordAfter,
   startTransfer,
 } from '../../src/commands/transfers.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { newId } from '../../src/domain/ids.ts';
+import type { AfterEvent } from '../../src/domain/transfers/after.ts';
+import { stateAsOf } from '../../src/domain/transfers/history.ts';
 import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
 import { loseEventsAfter } from '../support/postgres/lose-events.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -261,6 +264,36 @@ describeWithPostgres('a transfer', () => {
         cancelled ? 'transfer.cancelled' : 'transfer.in_progress',
       ]);
     }
+  });
+
+  it.each<[string, string, Step[]]>([
+    ['completed', 'completed_at', ['admit', 'start', 'complete']],
+    ['failed', 'failed_at', ['admit', 'start', 'fail']],
+    ['cancelled', 'cancelled_at', ['admit', 'cancel']],
+  ])('is %s at its time %s, also if another clock is ahead', async (status, field, path) => {
+    const ahead = { ...reserveTransfer(), now: new Date(Date.now() + 3_600_000).toISOString() };
+    const id = (await create({}, ahead)).state.facts.transfer_id;
+    for (const step of path) await steps[step](id);
+    const events = await installation.store.read(streamName('transfer', id));
+    const data = events.at(-1)?.data as Record<string, string> | undefined;
+    expect(stateAsOf(events, { time: data?.[field] as string }).status).toBe(status);
+  });
+
+  it('has taken its steps at their times, also if another clock is ahead', async () => {
+    const ahead = { ...reserveTransfer(), now: new Date(Date.now() + 3_600_000).toISOString() };
+    const after = { source: 'keep', destination_marker: '.done' };
+    const id = (await create({ after }, ahead)).state.facts.transfer_id;
+    await steps.start(id);
+    const { state, ...known } = await steps.complete(id);
+    const written = (now: string): AfterEvent => ({
+      type: 'transfer.marker_written',
+      data: { marker: 'sftp://files/x/a%20b.csv.done', written_at: now },
+    });
+    await recordAfter(installation, id, written, CAUSE, { state, ...known });
+    const events = await installation.store.read(streamName('transfer', id));
+    const data = events.at(-1)?.data as { written_at: string } | undefined;
+    const then = stateAsOf(events, { time: data?.written_at as string });
+    expect(then).toMatchObject({ after: { marker: {} } });
   });
 
   it('is not found under an unknown id', async () => {

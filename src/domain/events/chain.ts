@@ -36,7 +36,7 @@ export function chain(
       data: inKeyOrder(storableData(data)),
       metadata: {
         ...causation,
-        occurred_at: latest(now, previous?.metadata.occurred_at),
+        occurred_at: timeAfter(previous, now),
         prev_hash: previous && eventHash(previous),
       },
     });
@@ -44,6 +44,8 @@ export function chain(
   return events;
 }
 
-function latest(now: string, before = now): string {
+/** Returns the time of an event after `last`: now, or the time of `last` if that is later. */
+export function timeAfter(last: NewEvent | null, now: string): string {
+  const before = last?.metadata.occurred_at ?? now;
   return before > now ? before : now;
 }

@@ -47,7 +47,7 @@ export interface DescribedFile {
   version: string | null;
 }
 
-interface SourceTaken {
+export interface SourceTaken {
   /** The file that was copied and is deleted or moved now. */
   source_file: DescribedFile;
   /**

@@ -14,7 +14,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { nextTry } from './retries.ts';
-import { type Completed, givenUp, restoreSource, type StepFile } from './steps.ts';
+import { type At, type Completed, givenUp, restoreSource, type StepFile } from './steps.ts';
 import { beginSourceStep, type ClaimedSteps } from './table.ts';
 
 /** A server in front of an object store may take five minutes to rename a source. */
@@ -39,7 +39,7 @@ interface TriedStep {
 
 /** The outcome of a step. */
 export interface Settled {
-  event: AfterEvent;
+  event: At<AfterEvent>;
 }
 
 /** A claim that is given back, and when its steps are due again. */

@@ -17,6 +17,7 @@ import type {
   DescribedFile,
   MarkerEvent,
   SourceEvent,
+  SourceTaken,
 } from '../../domain/transfers/after.ts';
 import { markerOf, movedTo } from '../../domain/transfers/after-places.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
@@ -24,6 +25,9 @@ import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
+
+/** An event that gets its time when it is appended. */
+export type At<Event> = (now: string) => Event;
 
 export type Completed = Extract<Transfer, { status: 'completed' }>;
 
@@ -75,7 +79,7 @@ export async function writeMarker(
   transfer: Completed,
   { configured, path }: StepFile,
   signal: AbortSignal,
-): Promise<MarkerEvent> {
+): Promise<At<MarkerEvent>> {
   const { transfer_id: transferId } = transfer.facts;
   await withEndpoint(destinations, configured, async (endpoint) => {
     try {
@@ -88,7 +92,7 @@ export async function writeMarker(
     }
   });
   const marker = subjectOf(transfer, 'marker');
-  return { type: 'transfer.marker_written', data: { marker, written_at: now() } };
+  return (now) => ({ type: 'transfer.marker_written', data: { marker, written_at: now } });
 }
 
 async function writeEmpty(
@@ -149,7 +153,7 @@ export async function settleSource(
     version,
     signal,
   }: { begun: boolean; tried: number; version: string; signal: AbortSignal },
-): Promise<SourceEvent> {
+): Promise<At<SourceEvent>> {
   const { transfer_id, source, after } = transfer.facts;
   const action = typeof after?.source === 'object' ? after.source : null;
   const identity = { size: transfer.facts.size_bytes as number, version };
@@ -161,8 +165,8 @@ export async function settleSource(
   const taken = { source_file: described(identity), confirmed: disposed.outcome !== 'gone' };
   const name = nameAfter(disposed);
   if (action && name !== null && (taken.confirmed || begun)) {
-    const data = { ...taken, moved_to: movedTo(source, action, name), moved_at: now() };
-    return { type: 'transfer.source_moved', data };
+    const moved = { ...taken, moved_to: movedTo(source, action, name) };
+    return (now) => ({ type: 'transfer.source_moved', data: { ...moved, moved_at: now } });
   }
   switch (disposed.outcome) {
     case 'changed':
@@ -171,11 +175,10 @@ export async function settleSource(
         described(disposed.found),
       );
     case 'gone':
-      if (begun && !action)
-        return { type: 'transfer.source_deleted', data: { ...taken, deleted_at: now() } };
+      if (begun && !action) return deleted(taken);
       return kept({ code: 'source_not_found', message: 'The source is not there any more' });
     default:
-      return { type: 'transfer.source_deleted', data: { ...taken, deleted_at: now() } };
+      return deleted(taken);
   }
 }
 
@@ -217,21 +220,21 @@ function nameAfter(disposed: Disposed): string | null {
   return disposed.outcome === 'gone' ? disposed.movedAs : null;
 }
 
-function kept(reason: AfterReason, found: DescribedFile | null = null): SourceEvent {
-  return { type: 'transfer.source_kept', data: { reason, found, kept_at: now() } };
+function deleted(taken: SourceTaken): At<SourceEvent> {
+  return (now) => ({ type: 'transfer.source_deleted', data: { ...taken, deleted_at: now } });
+}
+
+function kept(reason: AfterReason, found: DescribedFile | null = null): At<SourceEvent> {
+  return (now) => ({ type: 'transfer.source_kept', data: { reason, found, kept_at: now } });
 }
 
 /** Returns the event of a step that is given up. */
-export function givenUp(transfer: Completed, step: AfterStep, reason: AfterReason) {
+export function givenUp(transfer: Completed, step: AfterStep, reason: AfterReason): At<AfterEvent> {
   if (step === 'source') return kept(reason);
-  const data = { marker: subjectOf(transfer, 'marker'), reason, failed_at: now() };
-  return { type: 'transfer.marker_failed', data } satisfies AfterEvent;
+  const failed = { marker: subjectOf(transfer, 'marker'), reason };
+  return (now) => ({ type: 'transfer.marker_failed', data: { ...failed, failed_at: now } });
 }
 
 function described({ size, version }: FileIdentity): DescribedFile {
   return { size_bytes: size, version };
-}
-
-function now(): string {
-  return new Date().toISOString();
 }

@@ -88,9 +88,9 @@ async function cancel(
 async function complete({ commands }: ActionDeps, batch: CountedBatch): Promise<void> {
   const { batch_id, counts } = batch;
   const { completed, failed, cancelled } = counts.transfers;
-  const now = new Date().toISOString();
   const ended = { completed, failed, cancelled };
-  const command = { type: 'complete', ended, bytes: counts.completedBytes, now } as const;
+  const bytes = counts.completedBytes;
+  const command = (now: string) => ({ type: 'complete', ended, bytes, now }) as const;
   const { position } = await changeBatch(commands, batch_id, command, causeOf(batch));
   await commands.waitFor('batches', position);
 }

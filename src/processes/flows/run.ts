@@ -62,7 +62,7 @@ function noteListing(
   run_id: string,
   error: ListingError | null,
 ): Promise<KnownFlow> {
-  const command = { type: 'note_listing', error, run_id, now: new Date().toISOString() } as const;
+  const command = (now: string) => ({ type: 'note_listing', error, run_id, now }) as const;
   const { state } = known;
   return changeFlow(commands, state.flow_id, command, causeOf(state, run_id), { known });
 }
@@ -193,7 +193,7 @@ async function list(
   const { state } = isWanted ? await recordPages(commands, batch, files, cause, stop) : batch;
   // A batch that was cancelled takes no more files.
   if (stop.aborted || (state.status === 'creating' && !state.listed)) return null;
-  const command = { type: 'end_listing', run_id, now: new Date().toISOString() } as const;
+  const command = (now: string) => ({ type: 'end_listing', run_id, now }) as const;
   return changeFlow(commands, flow.state.flow_id, command, cause, { known: flow });
 }
 
@@ -218,9 +218,10 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
   let bytes = 0;
   const began = new Date();
   const record = async (last: boolean) => {
-    const now = new Date().toISOString();
-    const page = { files, through, last, skipped_at: now };
-    const command = { type: 'skip_files', seen: before.revision, page } as const;
+    const { revision: seen } = before;
+    const page = { files, through, last };
+    const command = (now: string) =>
+      ({ type: 'skip_files', seen, page: { ...page, skipped_at: now } }) as const;
     const after = await changeFlow(commands, flow_id, command, causeOf(before.state), {
       known: before,
     });

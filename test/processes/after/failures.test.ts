@@ -70,7 +70,7 @@ describeWithPostgres('a failed step after a transfer', () => {
       never,
     );
     if ('claim' in result) claim = result.claim;
-    return 'claim' in result ? result.delayMs : result.event;
+    return 'claim' in result ? result.delayMs : result.event(new Date().toISOString());
   }
 
   const kept = (code: string, message: unknown = expect.any(String)) =>

@@ -21,7 +21,7 @@ import { startTcpProxy, type TcpProxy } from '../../support/network/tcp-proxy.ts
 const whyNot = await whyNoSftpServer();
 const never = new AbortController().signal;
 
-function writeTo(
+async function writeTo(
   endpoint: FileEndpoint,
   transferId: string,
   path: string,
@@ -32,7 +32,7 @@ function writeTo(
     destination: 'sftp://beta/a.csv',
     after: { source: 'keep', destination_marker: '.done' },
   };
-  return writeMarker(
+  const written = await writeMarker(
     {
       lend: async () => ({ endpoint, release() {} }),
       connections: async () => new Map(),
@@ -44,6 +44,7 @@ function writeTo(
     { configured: { overwrite } as ConfiguredEndpoint, path },
     never,
   );
+  return written(new Date().toISOString());
 }
 
 describe.skipIf(whyNot !== null)(
