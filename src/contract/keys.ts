@@ -5,6 +5,7 @@ import { EXPIRING_SOON_MS, LIFETIME } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { title } from '../domain/text.ts';
+import { eachOnce } from './each-once.ts';
 import { timestamp } from './instants.ts';
 
 export const EXAMPLE_KEY = 'wb_0123456789abcdefghijklmnopqrstuvwxyz01_23456789';
@@ -32,6 +33,7 @@ export const keyRequest = z
       .array(z.enum(SCOPES))
       .min(1)
       .max(SCOPES.length)
+      .overwrite(eachOnce)
       .optional()
       .describe('Required without `role`.')
       .meta({ examples: [['transfers:write']] }),

@@ -131,6 +131,14 @@ describeWithPostgres('/v1/keys', () => {
     });
   });
 
+  test('have a scope once that is given twice', async () => {
+    const scopes = ['transfers:read', 'operate', 'transfers:read'];
+    expect(await ask('POST', '', { json: { ...REQUEST, scopes } })).toMatchObject({
+      status: 201,
+      body: { scopes: ['transfers:read', 'operate'] },
+    });
+  });
+
   test.each([
     ['no scopes', { scopes: [] }, 'scopes'],
     ['an unknown scope', { scopes: ['everything'] }, 'scopes[0]'],

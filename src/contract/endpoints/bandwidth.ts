@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DAYS, LEAST_BYTES_PER_SECOND } from '../../domain/endpoints/bandwidth.ts';
+import { eachOnce } from '../each-once.ts';
 import { timeZone } from '../time-zone.ts';
 
 export const BANDWIDTH_WINDOWS = 20;
@@ -23,6 +24,7 @@ const window = z
       .array(z.enum(DAYS))
       .min(1)
       .max(DAYS.length)
+      .overwrite(eachOnce)
       .default([...DAYS])
       .describe('The days on which it begins; every day by default.'),
     from: clock(FROM, 'must be a time such as 08:00').meta({ examples: ['08:00'] }),

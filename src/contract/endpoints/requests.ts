@@ -10,6 +10,7 @@ import {
 } from '../../domain/protocols/index.ts';
 import type { SignInWay } from '../../domain/protocols/protocol.ts';
 import { VIA_SECRETS, type Via, type ViaCredentials } from '../../domain/protocols/via.ts';
+import { eachOnce } from '../each-once.ts';
 import { requestedAccount } from '../keys.ts';
 import { words } from '../search-words.ts';
 import { bandwidth } from './bandwidth.ts';
@@ -52,6 +53,7 @@ const common = {
     .array(requestedAccount)
     .min(1)
     .max(MAX_ACCOUNTS)
+    .overwrite(eachOnce)
     .nullable()
     .default(null)
     .describe(`Accounts that may use it, at most ${MAX_ACCOUNTS}; all of them by default.`),

@@ -222,15 +222,20 @@ describeWithPostgres('/v1/endpoints', () => {
   );
 
   test('have a limit of their bandwidth, with windows', async () => {
-    const night = { from: '22:00', to: '24:00', bytes_per_second: null };
+    const night = { from: '22:00', to: '24:00', bytes_per_second: null, days: ['fri', 'fri'] };
     const always = { from: '00:00', to: '24:00', bytes_per_second: 2_048 };
     const json = { ...SFTP, name: 'limited' };
-    const created = await create({ ...json, bandwidth: { windows: [night] } });
+    const accounts = ['acc_a', 'acc_b', 'acc_a'];
+    const created = await create({ ...json, accounts, bandwidth: { windows: [night] } });
     const days = ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'];
     expect(created).toMatchObject({
+      // Each once.
+      accounts: ['acc_a', 'acc_b'],
       bandwidth: {
         bytes_per_second: null,
-        windows: [{ days, from: '22:00', to: '24:00', time_zone: 'UTC', bytes_per_second: null }],
+        windows: [
+          { days: ['fri'], from: '22:00', to: '24:00', time_zone: 'UTC', bytes_per_second: null },
+        ],
       },
       bandwidth_now: null,
     });
