@@ -79,6 +79,12 @@ function parseAuthority(
   const userinfo = at < 0 ? null : text.slice(0, at);
   if (userinfo?.includes(':')) throw passwordIn(field);
   const match = /^(\[[0-9a-f:.]+\]|[^:[\]]*)(?::(\d*))?$/i.exec(text.slice(at + 1));
+  // As in RFC 6874, or not encoded as some programs write it.
+  if (/^\[[^\]]*%/.test(text.slice(at + 1)))
+    throw fieldError(
+      field,
+      'must not name the zone of an IPv6 address: write the name of the endpoint as the host',
+    );
   if (!match?.[1])
     throw fieldError(field, 'must name a host, bucket, account or endpoint after //');
   const hasPort = protocolOf({ protocol }).defaultPort !== undefined;

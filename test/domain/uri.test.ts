@@ -60,6 +60,8 @@ describe('a transfer URI', () => {
     ['sftp://@/a', 'must name a host'],
     ['sftp://:22/a', 'must name a host'],
     ['sftp://::1/a', 'must name a host'],
+    ['sftp://[fe80::1%25eth0]/a', 'must not name the zone'],
+    ['sftp://me@[fe80::1%eth0]:22/a', 'must not name the zone'],
     ['sftp://ho st/a', 'without spaces'],
     ['sftp://h%6Fst/a', 'without spaces or percent'],
     ['sftp://host:/a', 'port from 1 to 65535'],
