@@ -10,6 +10,8 @@ import { createHostResolver, type ResolveHost } from './resolve.ts';
 
 export const ATTEMPT_WITHIN_MS = 10_000;
 const RESPONSE_BYTES_KEPT = 4_096;
+/** A busy connection is replaced after this time, so that a name may move to another address. */
+const RENEW_AFTER_MS = 60_000;
 /** The status decides the outcome. The body is kept if it arrives within this time. */
 const BODY_WITHIN_MS = 250;
 
@@ -53,6 +55,8 @@ export interface SenderOptions {
    * Limit for a whole attempt, connection included; 10 s by default, as docs/receivers.md promises.
    */
   withinMs?: number;
+  /** How long new requests use a connection; 1 min by default, as docs/receivers.md promises. */
+  renewAfterMs?: number;
 }
 
 /**
@@ -64,11 +68,13 @@ export function createWebhookSender({
   resolve = createHostResolver(),
   onRefused = () => undefined,
   withinMs = ATTEMPT_WITHIN_MS,
+  renewAfterMs = RENEW_AFTER_MS,
 }: SenderOptions): WebhookSender {
   const agent = new Agent({
     connect: createConnector(allowedCidrs, resolve, withinMs),
     allowH2: false,
     pipelining: 1,
+    clientTtl: renewAfterMs,
   });
   let closed = false;
 

@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -32,6 +33,29 @@ function sender(options: Partial<SenderOptions> = {}) {
   return (url: string, body = '{"id":"evt_1"}'): Promise<SendOutcome> =>
     created.send({ url, headers: { 'X-Service-Signature': 'aa' }, body });
 }
+
+it('goes to the new address of a name while the old receiver still answers', async () => {
+  const blue = await receiver();
+  const reached: string[] = [];
+  const green = createHttpServer((request, response) => {
+    request.resume().on('end', () => response.end());
+    reached.push(request.url ?? '');
+  });
+  await new Promise<void>((resolve) => green.listen(blue.port, '127.0.0.2', resolve));
+  undo.push(async () => green.close());
+  let address = '127.0.0.1';
+  const send = sender({ resolve: async () => [{ address, family: 4 }], renewAfterMs: 50 });
+  const url = `http://receiver.test:${blue.port}/hook`;
+  // One connection may not be free yet when the next request begins.
+  await Promise.all([send(url), send(url)]);
+  expect(blue.connections()).toBe(2);
+
+  address = '127.0.0.2';
+  await until('a delivery at the new address', async () => {
+    expect(await send(url)).toMatchObject({ type: 'delivered', statusCode: 200 });
+    return reached.length > 0;
+  });
+});
 
 describe('an answer', () => {
   it.each([200, 201, 204, 299])('%i means delivered', async (status) => {
