@@ -163,8 +163,10 @@ async function pagesOf(
       `The account has ${open} open transfers, and ${deps.maxOpenTransfers} are allowed: ` +
         `wait until some have ended, or send fewer items than ${items.length}`,
     );
-  const estimated_start = new Date(Date.parse(now) + estimate.startsInMs).toISOString();
-  const pager = createPager(0, () => ({ listed_at: now, estimated_start }));
+  const pager = createPager(0, (routes) => ({
+    listed_at: now,
+    estimated_start: new Date(Date.parse(now) + estimate.startsInMs(routes)).toISOString(),
+  }));
   const errors: FieldError[] = [];
   const pages: BatchListed[] = [];
   for (const [i, item] of items.entries()) {

@@ -50,8 +50,9 @@ export async function createTransfer(
         `${deps.maxOpenTransfers} are allowed: wait until some have ended`,
     );
   }
+  const route = routeOf(request, queueEstimate.endpoints, accountId);
   const estimatedStart = new Date(
-    Date.parse(reserved.now) + queueEstimate.startsInMs,
+    Date.parse(reserved.now) + queueEstimate.startsInMs([route]),
   ).toISOString();
   const data: TransferCreated = {
     transfer_id: reserved.transferId,
@@ -59,7 +60,7 @@ export async function createTransfer(
     ...placesOf(source_uri, destination_uri),
     source_uri,
     destination_uri,
-    ...routeOf(request, queueEstimate.endpoints, accountId),
+    ...route,
     priority: request.priority,
     notify_on_complete: request.notify_on_complete,
     metadata: request.metadata,

@@ -1,6 +1,7 @@
 import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Vault } from '../adapters/vault.ts';
 import type { Endpoint } from '../domain/endpoints/endpoint.ts';
+import type { Route } from '../domain/endpoints/route.ts';
 import type { Flow, ShownFlow } from '../domain/flows/flow.ts';
 import type { ProjectionName } from '../domain/projection-name.ts';
 import type { AttemptFigures, Priority } from '../domain/transfers/transfer.ts';
@@ -11,8 +12,11 @@ export interface QueueEstimate {
   endpoints: readonly Endpoint[];
   /** Number of the account's transfers that have not ended. */
   openTransfers: number;
-  /** Milliseconds until a mover is likely to start it; 0 if a mover is free. */
-  startsInMs: number;
+  /**
+   * Returns the milliseconds until a mover is likely to start it, on the slowest of these routes. 0
+   * if a mover and a place at the endpoints are free.
+   */
+  startsInMs(routes: readonly Route[]): number;
 }
 
 /** The dependencies of the commands. The composition root creates them. */

@@ -324,7 +324,11 @@ describeWithPostgres('Idempotency-Key', () => {
       const later = await api.startServer({
         commands: {
           ...commands,
-          queueEstimate: async () => ({ endpoints: [], openTransfers: 0, startsInMs: 99_000 }),
+          queueEstimate: async () => ({
+            endpoints: [],
+            openTransfers: 0,
+            startsInMs: () => 99_000,
+          }),
         },
       });
       const answer = await post(key, BODY, later);

@@ -85,10 +85,13 @@ export interface Pager {
   end(): BatchListed;
 }
 
-/** Creates a pager that continues after `first` items. `times` returns the times of a page. */
+/**
+ * Creates a pager that continues after `first` items. `times` returns the times of a page with these
+ * routes.
+ */
 export function createPager(
   first: number,
-  times: () => Pick<BatchListed, 'listed_at' | 'estimated_start'>,
+  times: (routes: BatchRoute[]) => Pick<BatchListed, 'listed_at' | 'estimated_start'>,
 ): Pager {
   let page = empty(first, null);
   let bytes = 0;
@@ -114,7 +117,7 @@ export function createPager(
       const size = Buffer.byteLength(JSON.stringify(item)) + 1;
       let full: BatchListed | null = null;
       if (bytes > 0 && bytes + size > PAGE_BYTES) {
-        full = { ...page, ...times() };
+        full = { ...page, ...times(page.routes) };
         page = empty(page.first + page.items.length, page.through);
         bytes = 0;
       }
@@ -123,7 +126,7 @@ export function createPager(
       bytes += size;
       return full;
     },
-    end: () => ({ ...page, last: true, ...times() }),
+    end: () => ({ ...page, last: true, ...times(page.routes) }),
   };
 }
 

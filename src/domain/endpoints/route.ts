@@ -6,7 +6,7 @@ import { fileName, matchEndpoint, parseTransferUri, placesOf } from '../uri.ts';
 import { shareFiles } from './audience.ts';
 import type { Endpoint } from './endpoint.ts';
 
-type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
+export type Route = Pick<TransferCreated, 'source_endpoint_id' | 'destination_endpoint_id'>;
 
 interface Asked {
   source_uri: string;

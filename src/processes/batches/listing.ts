@@ -55,11 +55,11 @@ export async function recordPages(
 ): Promise<KnownBatch> {
   const { batch_id, account_id, priority } = known.state;
   const { startsInMs } = await deps.queueEstimate(account_id, priority);
-  const pager = createPager(known.state.items, () => {
+  const pager = createPager(known.state.items, (routes) => {
     const now = Date.now();
     return {
       listed_at: new Date(now).toISOString(),
-      estimated_start: new Date(now + startsInMs).toISOString(),
+      estimated_start: new Date(now + startsInMs(routes)).toISOString(),
     };
   });
   let before = known;

@@ -3,18 +3,20 @@ import type { Fragment, Sql } from '../../adapters/postgres/connect.ts';
 import type { CommandDeps, QueueEstimate } from '../../commands/deps.ts';
 import { createBatcher } from '../../concurrency/batcher.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
+import type { Route } from '../../domain/endpoints/route.ts';
 import type { Priority } from '../../domain/transfers/transfer.ts';
 import { versionOfCatalog } from '../../projections/catalog/queries.ts';
 import { openStatuses } from '../../projections/transfers/statuses.ts';
 import { unshownTransfers } from '../../projections/transfers/unshown.ts';
 import { jobsAhead } from './job-table/figures.ts';
 import { moverCapacity } from './live-movers.ts';
+import { placesOfEndpoints } from './places.ts';
 
 const FIRST_GUESS_MS = 1_000;
 /** A queue below this length is counted for each estimate, a longer one less and less often. */
 const COUNTED_ALWAYS = 1_000;
 /** So that counting a long queue takes a hundredth of the time. */
-const RECOUNT_AFTER_MS_PER_JOB = 0.01;
+const RECOUNT_AFTER_MS_PER_JOB = 0.015;
 
 /** The queue as it was read. */
 export interface QueueView {
@@ -29,8 +31,9 @@ export interface QueueView {
 
 /**
  * For a transfer that is created now: the endpoints, the open transfers of the account, and the
- * time until a mover starts it. That time is 0 if a mover is free. Otherwise it spreads the work
- * ahead over the movers, with the mean duration of recent transfers.
+ * time until a mover starts it. That time is 0 if a mover and a place at both endpoints are free.
+ * Otherwise it spreads the work ahead over the movers, or over the places of the endpoint, with the
+ * mean duration of recent transfers.
  */
 export interface Queue {
   /** Concurrent callers share one query. */
@@ -64,7 +67,7 @@ export function createQueue(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Q
           estimate: (accountId, priority, since = 0) => ({
             endpoints,
             openTransfers: (row.open[accountId] ?? 0) + since,
-            startsInMs: startsInMs(row, jobs, priority, since),
+            startsInMs: (routes) => startsInMs(row, jobs, priority, since, routes),
           }),
         };
       },
@@ -90,9 +93,13 @@ interface Catalog {
 interface JobCounts {
   /** Waiting transfers that have a job. */
   queued: number;
-  /** Waiting transfers that come before a new transfer of this priority. */
-  ahead: Record<Priority, number>;
+  ahead: Ahead;
+  /** By endpoint whose places are all in use: its places, and what waits for one of them. */
+  full: Record<string, { places: number; ahead: Ahead }>;
 }
+
+/** Waiting transfers that come before a new transfer of this priority. */
+type Ahead = Record<Priority, number>;
 
 /** Returns until when the counts are good enough, on the clock of `performance`. */
 function validUntil({ queued }: JobCounts): number {
@@ -122,7 +129,7 @@ function queueQuery(
   countJobs: boolean,
 ): Fragment {
   const jobCounts = countJobs
-    ? sql`(select to_jsonb(j) from (${jobsAhead(sql)}) j)`
+    ? sql`(select to_jsonb(j) from (with ${placesOfEndpoints(sql)}, ${jobsAhead(sql)}) j)`
     : sql`null::jsonb`;
   return sql`
     select c.version, e.endpoints, o.open, o.waiting, ${jobCounts} as jobs, m.slots, m.active,
@@ -156,14 +163,17 @@ function justCreated(sql: Sql, store: Pick<EventStore, 'queryNewest'>): Fragment
 
 function startsInMs(
   { waiting, slots, active, mean_ms }: QueueRow,
-  { queued, ahead }: JobCounts,
+  { queued, ahead, full }: JobCounts,
   priority: Priority,
   since: number,
+  routes: readonly Route[],
 ): number {
   // A transfer that was created a moment ago may not have a job yet.
   const waitingAhead = ahead[priority] + Math.max(0, waiting + since - queued);
   const free = Math.max(0, slots - active);
-  if (waitingAhead < free) return 0;
-  const rounds = (waitingAhead - free + 1) / Math.max(1, slots);
-  return Math.round(rounds * (mean_ms ?? FIRST_GUESS_MS));
+  const forSlot = Math.max(0, waitingAhead - free + 1) / Math.max(1, slots);
+  const forPlace = routes
+    .flatMap((route) => [route.source_endpoint_id ?? '', route.destination_endpoint_id])
+    .map((id) => (full[id] ? (full[id].ahead[priority] + 1) / Math.max(1, full[id].places) : 0));
+  return Math.round(Math.max(forSlot, ...forPlace) * (mean_ms ?? FIRST_GUESS_MS));
 }

@@ -1,16 +1,14 @@
 import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import { FILES_PER_CONNECTION } from '../../domain/protocols/index.ts';
-import { SMALL_FILE_BYTES } from '../../domain/small-file.ts';
 import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { WaitingFor } from '../../domain/transfers/waiting-for.ts';
 import { checkpointPosition } from '../../projections/checkpoint.ts';
 import { openStatuses } from '../../projections/transfers/statuses.ts';
 import { currentHolds } from '../endpoints/sign-in-holds.ts';
 import { AHEAD_COUNTED_TO, explainWait, type WaitFacts } from './explain-wait.ts';
-import { acceptedPlaces } from './fewer-places.ts';
 import { jobs } from './job-table/jobs.ts';
 import { dueTransfers, LEASE_SECONDS, starvedTransfers } from './job-table/leases.ts';
 import { moverSlots } from './live-movers.ts';
+import { placesOfEndpoints } from './places.ts';
 
 /** A mover renews each second. A lease without a renewal for this long may be of a lost mover. */
 const UNRENEWED_S = 5;
@@ -64,41 +62,6 @@ function askedTransfers(sql: Queryable, ids: string[]): Fragment {
         left join (${jobs(sql)}) j on j.transfer_id = t.transfer_id collate "default"
        where t.transfer_id = any(${ids}::text[])
          and t.status in (${openStatuses(sql)})
-    )`;
-}
-
-/**
- * Returns CTEs about endpoints: `claims` has all claims, `places` how many transfers may use each
- * endpoint and how many do, `closed` the endpoints without a free place.
- */
-function placesOfEndpoints(sql: Queryable): Fragment {
-  return sql`
-    claims as materialized (
-      select account_id, claimed_by, source_endpoint_id, destination_endpoint_id,
-             coalesce(size_bytes, 0) <= ${SMALL_FILE_BYTES}::bigint as small
-        from (${jobs(sql)}) j where claim_id is not null
-    ),
-    usage as (
-      select endpoint_id, count(*)::integer as in_use, bool_and(small) as small
-        from claims, lateral (
-          select distinct unnest(array[source_endpoint_id, destination_endpoint_id]) as endpoint_id
-        ) sides
-       group by endpoint_id
-    ),
-    places as materialized (
-      select endpoint_id, paused, coalesce(in_use, 0) as in_use,
-             -- Only small files share connections, and only while no large one moves there.
-             least(f.places, max_connections * case when in_use > max_connections and small
-               then coalesce((${JSON.stringify(FILES_PER_CONNECTION)}::text::jsonb
-                              ->> (state #>> '{settings,protocol}'))::integer, 1)
-               else 1 end) as places
-        from read.endpoints left join usage using (endpoint_id)
-             left join (${acceptedPlaces(sql)}) f using (endpoint_id)
-       where not removed
-    ),
-    closed as materialized (
-      select coalesce(array_agg(endpoint_id), '{}') as ids
-        from places where paused or in_use >= places
     )`;
 }
 

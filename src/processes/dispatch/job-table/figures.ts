@@ -78,20 +78,31 @@ export function jobTotals(sql: Queryable) {
 
 /**
  * Selects one row: the waiting transfers as `queued`, and as `ahead`, by priority, those that come
- * before a new transfer. Those at a paused endpoint do not: movers pass them over.
+ * before a new transfer. Those at an endpoint without a free place do not: movers pass them over.
+ * They come before a transfer to the same endpoint: `full` has them by endpoint, with its `places`,
+ * without paused endpoints. The statement has the CTEs of `placesOfEndpoints`.
  */
 export function jobsAhead(sql: Queryable) {
   const before = PRIORITIES.map(
     (priority) => sql`${priority}::text, count(*) filter (
       where due and rank <= now() + ${PRIORITY_OFFSET_MS[priority]} * interval '1 millisecond')`,
   );
-  const paused = sql`(select array_agg(endpoint_id) from read.endpoints where paused)`;
+  const ahead = sql`jsonb_build_object(${before.reduce((list, pair) => sql`${list}, ${pair}`)})`;
   return sql`
+    waiting as materialized (
+      select rank, claim_id is null and due_at <= now() as due,
+             array[source_endpoint_id, destination_endpoint_id] as endpoints
+        from work.transfer_jobs
+       where status <> 'in_progress' limit ${JOBS_COUNTED_TO}
+    )
     select count(*)::float8 as queued,
-           jsonb_build_object(${before.reduce((list, pair) => sql`${list}, ${pair}`)}) as ahead
-      from (select rank, claim_id is null and due_at <= now()
-                   and (array[source_endpoint_id, destination_endpoint_id] && ${paused})
-                       is not true as due
-              from work.transfer_jobs
-             where status <> 'in_progress' limit ${JOBS_COUNTED_TO}) waiting`;
+           (select ${ahead} from waiting
+             where (endpoints && (select ids from closed)) is not true) as ahead,
+           (select coalesce(jsonb_object_agg(endpoint_id, jsonb_build_object('places', places,
+                                                                            'ahead', ahead)), '{}')
+              from (select endpoint_id, places, ${ahead} as ahead
+                      from places left join waiting on endpoint_id = any(endpoints)
+                     where not paused and in_use >= places
+                     group by endpoint_id, places) e) as full
+      from waiting`;
 }
