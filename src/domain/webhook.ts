@@ -1,3 +1,4 @@
+import { changedSettings } from './changed-settings.ts';
 import { notFound } from './errors.ts';
 import type { Decider } from './events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from './events/event.ts';
@@ -121,12 +122,7 @@ function update(
   { changes, now }: Extract<WebhookCommand, { type: 'update' }>,
   state: Webhook,
 ): WebhookEvent[] {
-  const changed = Object.fromEntries(
-    Object.entries(changes).filter(
-      ([name, value]) =>
-        value !== undefined && !isSame(value, state[name as keyof WebhookSettings]),
-    ),
-  ) as Partial<WebhookSettings>;
+  const changed = changedSettings<WebhookSettings>(changes, state, isSame);
   return Object.keys(changed).length === 0
     ? []
     : [{ type: 'webhook.updated', data: { ...changed, updated_at: now } }];

@@ -1,3 +1,4 @@
+import { changedSettings } from '../changed-settings.ts';
 import { notFound } from '../errors.ts';
 import { canonicalJson } from '../events/canonical-json.ts';
 import type { Decider } from '../events/decider.ts';
@@ -100,11 +101,7 @@ function updated(
   { changes, now }: Extract<FlowCommand, { type: 'update' }>,
   state: Flow,
 ): FlowEvent[] {
-  const changed = Object.fromEntries(
-    Object.entries(changes).filter(
-      ([name, value]) => value !== undefined && !isEqual(value, state[name as keyof FlowSettings]),
-    ),
-  ) as Partial<FlowSettings>;
+  const changed = changedSettings<FlowSettings>(changes, state, isEqual);
   if (Object.keys(changed).length === 0) return [];
   const event: FlowEvent = { type: 'flow.updated', data: { ...changed, updated_at: now } };
   return isSkippedAgain(changed, state) ? [event, skippedNone(now)] : [event];
