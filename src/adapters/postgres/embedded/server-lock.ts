@@ -38,11 +38,11 @@ async function openFor(file: string, data: string): Promise<FileHandle> {
     createForOwner(file, 0o600);
     return await open(file, 'a', 0o600);
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'EROFS' ? isReadOnly(data, error) : error;
+    throw (error as NodeJS.ErrnoException).code === 'EROFS' ? readOnly(data, error) : error;
   }
 }
 
-function isReadOnly(data: string, cause: unknown): EmbeddedPostgresError {
+function readOnly(data: string, cause: unknown): EmbeddedPostgresError {
   return new EmbeddedPostgresError(
     `Postgres cannot run in ${data}: its file system is read-only. The system makes it so after a ` +
       'fault of the disk: see `dmesg`. Stop Waybill, repair the file system, mount it so that it ' +

@@ -90,14 +90,14 @@ describe('signing in', () => {
 
 describe('a server is unreachable', () => {
   test('at a closed port', async () => {
-    const nobody = s3.endpoint({
+    const closed = s3.endpoint({
       settings: { endpoint_url: `http://127.0.0.1:${await freePort()}` },
     });
-    await expect(nobody.openSource('x', never)).rejects.toMatchObject({
+    await expect(closed.openSource('x', never)).rejects.toMatchObject({
       code: 'connection_failed',
       step: 'connect',
     });
-    await expect(nobody.probe(never)).rejects.toMatchObject({
+    await expect(closed.probe(never)).rejects.toMatchObject({
       code: 'connection_failed',
       step: 'connect',
     });
@@ -160,10 +160,10 @@ describe('connections', () => {
   test('are replaced after the server closed them', async () => {
     const { proxy, over } = await s3.proxied();
     const content = randomBytes(BIG);
-    await upload(over, 'anew', content);
-    await download(over, 'anew');
+    await upload(over, 'again', content);
+    await download(over, 'again');
     proxy.cut();
-    expect(content.equals(await download(over, 'anew'))).toBe(true);
+    expect(content.equals(await download(over, 'again'))).toBe(true);
   });
 
   test('do not delay an aborted request', async () => {

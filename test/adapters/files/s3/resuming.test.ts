@@ -102,10 +102,13 @@ describe('resuming', () => {
   test('starts over when the source has changed, and ends the old upload', async () => {
     const { file, transferId, over } = await interrupted('begun-twice');
     await file.close();
-    const anew = await over.openDestination('begun-twice', options(content.length, { transferId }));
-    expect(anew.resumedFrom).toBe(0);
+    const second = await over.openDestination(
+      'begun-twice',
+      options(content.length, { transferId }),
+    );
+    expect(second.resumedFrom).toBe(0);
     expect(s3.server.uploads('bucket')).toHaveLength(1);
-    await finish('begun-twice', anew);
+    await finish('begun-twice', second);
   });
 
   test('works in another process, whose clean-up leaves the uploads of others alone', async () => {
