@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pino, { type Logger } from 'pino';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
 import { reasonOf } from '../../domain/errors.ts';
+import { leaveOutRepeats } from './outage-lines.ts';
 
 /** Maximum size of the lines that wait for a blocked stdout. Further lines are dropped. */
 const WAITING_BYTES = 4 << 20;
@@ -76,7 +77,10 @@ export function stdoutLog(level: string): StdoutLog {
       stdout.write(line);
     },
   };
-  const logger = pino({ level, serializers }, destination);
+  const logger: Logger = pino(
+    { level, serializers, hooks: { logMethod: leaveOutRepeats(() => logger) } },
+    destination,
+  );
   process.once('exit', uncork);
   stdout.on('drain', () => {
     if (dropped === 0) return;

@@ -1,0 +1,86 @@
+/*
+ * The lines of an outage of Postgres or the event store. Each part of a service tries again every
+ * second or so, and logs each failure: at rest, that is 300 equal lines a minute. The log shows each
+ * of them once in an outage, and how many more there were, every minute and at the end.
+ */
+import type { Logger, LoggerOptions } from 'pino';
+import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/error.ts';
+import { isStoreUnavailable } from '../../adapters/unavailable.ts';
+
+/** An outage has ended if no line has said otherwise for this long. The parts retry within 5 s. */
+const OVER_AFTER_MS = 15_000;
+const COUNT_EVERY_MS = 60_000;
+/** How many different lines of an outage are remembered. Further ones are all logged. */
+const REMEMBERED_LINES = 1_000;
+
+type LogMethod = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>;
+
+interface Outage {
+  began: number;
+  lastFailure: number;
+  lastCount: number;
+  lines: Set<string>;
+  repeated: number;
+}
+
+/**
+ * Creates the hook of a logger that leaves out what repeats while a store is not available. Lines
+ * with another message, error or subject are not left out. `root` returns the logger that logs the
+ * numbers.
+ */
+export function leaveOutRepeats(
+  root: () => Logger,
+  { overAfterMs = OVER_AFTER_MS, countEveryMs = COUNT_EVERY_MS } = {},
+): LogMethod {
+  let outage: Outage | null = null;
+
+  function begin(now: number): Outage {
+    const timer = setInterval(look, Math.min(overAfterMs, countEveryMs) / 3).unref();
+    const begun = { began: now, lastFailure: now, lastCount: now, lines: new Set<string>() };
+
+    function look(): void {
+      if (outage === null) return;
+      const now = performance.now();
+      const numbers = {
+        repeated_lines: outage.repeated,
+        seconds: Math.round((outage.lastFailure - outage.began) / 1_000),
+      };
+      if (now - outage.lastFailure > overAfterMs) {
+        clearInterval(timer);
+        if (outage.repeated > 0) root().info(numbers, 'calls to the stores succeed again');
+        outage = null;
+      } else if (now - outage.lastCount > countEveryMs && outage.repeated > 0) {
+        outage.lastCount = now;
+        root().error(numbers, 'calls to a store still fail; lines that repeat are left out');
+      }
+    }
+
+    return { ...begun, repeated: 0 };
+  }
+
+  function isRepeated(line: string): boolean {
+    const now = performance.now();
+    outage ??= begin(now);
+    outage.lastFailure = now;
+    if (outage.lines.has(line)) {
+      outage.repeated++;
+      return true;
+    }
+    if (outage.lines.size < REMEMBERED_LINES) outage.lines.add(line);
+    return false;
+  }
+
+  return function logMethod(args, method) {
+    const [fields, message] = args as [unknown, unknown];
+    if (!isOfOutage(fields) || !isRepeated(keyOf(fields, message))) method.apply(this, args);
+  };
+}
+
+function isOfOutage(fields: unknown): fields is { err: Error } {
+  const error = (fields as { err?: unknown } | null)?.err;
+  return isStoreUnavailable(error) || error instanceof EmbeddedPostgresError;
+}
+
+function keyOf({ err, ...subject }: { err: Error }, message: unknown): string {
+  return JSON.stringify([message, err.message, subject]);
+}
