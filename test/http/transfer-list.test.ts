@@ -84,6 +84,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       destination: 's3://archive/in_1/%25/report.csv',
       created_at: CREATED[5],
       completed_at: null,
+      ended_at: null,
       error: null,
       retry_of: null,
       waiting_for: {
@@ -195,7 +196,7 @@ describeWithPostgres('GET /v1/transfers', () => {
       const lines = body.split('\r\n');
       expect(lines[0]).toBe(
         'id,file_name,size_bytes,status,source,destination,created_at,completed_at,retry_of,' +
-          'error_code,error_message,metadata',
+          'error_code,error_message,metadata,ended_at',
       );
       expect(lines.slice(1, -1).map((line: string) => line.split(',')[6])).toEqual(
         [1, 3, 5].map((place) => CREATED[place]),

@@ -303,6 +303,7 @@ describeWithPostgres('transfers over HTTP', () => {
         checksum_sha256: null,
         created_at: expect.stringMatching(INSTANT),
         completed_at: null,
+        ended_at: null,
         retry_count: 0,
         error: null,
         priority: 'normal',
@@ -370,6 +371,7 @@ describeWithPostgres('transfers over HTTP', () => {
         error: null,
       });
       expect(body.completed_at).toMatch(INSTANT);
+      expect(body.ended_at).toBe(body.completed_at);
       expect(schemas.transferDetail.parse(body)).toEqual(body);
     });
 
@@ -386,6 +388,7 @@ describeWithPostgres('transfers over HTTP', () => {
         status: 'queued',
         retry_count: 1,
         progress_pct: 25,
+        ended_at: null,
         error: { code: 'connection_failed', retryable: true, attempts: 1 },
       });
       await move(
@@ -398,6 +401,7 @@ describeWithPostgres('transfers over HTTP', () => {
       );
       const { body } = await api.ask('GET', `/v1/transfers/${id}`);
       expect(body).toMatchObject({ status: 'failed', retry_count: 1, completed_at: null });
+      expect(body.ended_at).toBe(body.error.occurred_at);
       expect(body.error).toEqual({
         code: 'auth_failed',
         message: 'Authentication failed',
@@ -469,6 +473,7 @@ describeWithPostgres('transfers over HTTP', () => {
       expect((await api.ask('GET', `/v1/transfers/${id}`)).body).toMatchObject({
         status: 'cancelled',
         completed_at: null,
+        ended_at: body.cancelled_at,
         error: null,
       });
     });

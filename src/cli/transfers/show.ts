@@ -79,7 +79,7 @@ export async function printTransfer(transfer: Transfer, live?: Live): Promise<vo
     ...(detail.batch_id && { batch: detail.batch_id }),
     priority: detail.priority,
     created: detail.created_at,
-    completed: detail.completed_at,
+    ended: detail.ended_at,
     retries: detail.retry_count,
     error: error && errorInWords(error),
     ...(error ? { advice: error.advice } : {}),

@@ -1031,6 +1031,7 @@ export type LiveTransfer = {
   checksum_sha256: string | null;
   created_at: string;
   completed_at: string | null;
+  ended_at: string | null;
   retry_count: number;
   error: TransferError | null;
   priority: Priority;
@@ -1581,6 +1582,7 @@ export type TransferDetail = {
   checksum_sha256: string | null;
   created_at: string;
   completed_at: string | null;
+  ended_at: string | null;
   retry_count: number;
   error: TransferError | null;
   priority: Priority;
@@ -1686,6 +1688,7 @@ export type TransferListItem = {
   destination: string;
   created_at: string;
   completed_at: string | null;
+  ended_at: string | null;
   error: TransferError | null;
   retry_of: string | null;
   waiting_for: WaitingFor | null;

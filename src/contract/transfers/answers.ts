@@ -60,6 +60,10 @@ const waitingFor = z
       'Accept reasons that you do not know.',
   );
 
+const endedAt = timestamp
+  .nullable()
+  .describe('When it completed, failed or was cancelled. Null while it is open.');
+
 const lastError = transferError
   .nullable()
   .describe('Why the transfer or its last attempt failed. Null if there is no error.');
@@ -74,6 +78,7 @@ const transferListItem = z
     destination,
     created_at: timestamp,
     completed_at: timestamp.nullable().describe('Null until completed.'),
+    ended_at: endedAt,
     error: lastError,
     retry_of: retryOf,
     waiting_for: waitingFor,
@@ -210,6 +215,7 @@ export const transferDetail = z
       .describe('SHA-256 of the file, in lowercase hex. Null until completed.'),
     created_at: timestamp,
     completed_at: timestamp.nullable().describe('Null until completed.'),
+    ended_at: endedAt,
     retry_count: z.int(),
     error: lastError,
     priority: z.enum(PRIORITIES),

@@ -16,6 +16,7 @@ const COLUMNS = [
   'error_code',
   'error_message',
   'metadata',
+  'ended_at',
 ] as const;
 
 /** Yields transfers as CSV, a piece for each batch. */

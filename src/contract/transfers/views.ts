@@ -2,6 +2,7 @@ import type { After, AfterEvent, AfterReason } from '../../domain/transfers/afte
 import { optionsOf } from '../../domain/transfers/options.ts';
 import {
   type AttemptFigures,
+  endTimeOf,
   isClosed,
   isEnded,
   type Transfer,
@@ -21,6 +22,7 @@ export function toListItem(transfer: Transfer, waiting: WaitingFor | null): Tran
     destination: facts.destination,
     created_at: facts.created_at,
     completed_at: completedAt(transfer),
+    ended_at: endTimeOf(transfer),
     error: facts.error,
     retry_of: facts.retry_of,
     waiting_for: waiting,
@@ -71,6 +73,7 @@ export function toDetail(
     checksum_sha256: transfer.status === 'completed' ? transfer.checksum_sha256 : null,
     created_at: facts.created_at,
     completed_at: completedAt(transfer),
+    ended_at: endTimeOf(transfer),
     retry_count: facts.retry_count,
     error: facts.error,
     priority: facts.priority,

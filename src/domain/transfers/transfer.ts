@@ -224,6 +224,20 @@ export function isEnded({ status }: { status: TransferState['status'] }): boolea
 export const OPEN_STATUSES = TRANSFER_STATUSES.filter((status) => !isEnded({ status }));
 export const ENDED_STATUSES = TRANSFER_STATUSES.filter((status) => isEnded({ status }));
 
+/** Returns when the transfer completed, failed or was cancelled. Null while it is open. */
+export function endTimeOf(transfer: Transfer): string | null {
+  switch (transfer.status) {
+    case 'completed':
+      return transfer.completed_at;
+    case 'failed':
+      return transfer.failed_at;
+    case 'cancelled':
+      return transfer.cancelled_at;
+    default:
+      return null;
+  }
+}
+
 /** Returns true if an operator has ended the transfer. */
 export function isAborted(transfer: TransferState): boolean {
   return transfer.status === 'failed' && transfer.facts.error?.code === 'aborted_by_operator';

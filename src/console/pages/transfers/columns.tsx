@@ -43,9 +43,9 @@ const COLUMNS = {
   progress: { heading: 'Progress', cell: (row) => <HowFar row={row} /> },
   size: { heading: 'Size', kind: 'number', cell: ({ size_bytes }) => bytes(size_bytes) },
   created: { heading: 'Created', cell: ({ created_at }) => <Time at={created_at} short /> },
-  completed: {
-    heading: 'Completed',
-    cell: ({ completed_at }) => (completed_at ? <Time at={completed_at} short /> : null),
+  ended: {
+    heading: 'Ended',
+    cell: ({ ended_at }) => (ended_at ? <Time at={ended_at} short /> : null),
   },
   id: { heading: 'Id', cell: ({ id }) => <span class="mono">{id}</span> },
 } satisfies Record<string, Column<Row>>;
@@ -80,7 +80,7 @@ function Moving({ row: { file_name, progress_pct, speed_bps, seconds_left } }: {
 type Name = keyof typeof COLUMNS;
 const NAMES = Object.keys(COLUMNS) as Name[];
 /** New columns begin hidden, so the browser keeps what differs from this. */
-const HIDDEN_AT_FIRST: Name[] = ['completed', 'id'];
+const HIDDEN_AT_FIRST: Name[] = ['ended', 'id'];
 
 /** Returns the chosen columns, which the browser keeps, and the button that chooses them. */
 export function useColumns() {

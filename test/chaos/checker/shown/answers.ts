@@ -122,7 +122,8 @@ async function checkDetails(
 }
 
 /** Returns every field of a list item. A new field of the API is also a change here. */
-function listItem({ status, facts, completed_at = null }: TransferState): Fields {
+function listItem(state: TransferState): Fields {
+  const { status, facts, completed_at = null, failed_at = null, cancelled_at = null } = state;
   return {
     id: facts.transfer_id,
     file_name: facts.file_name,
@@ -132,6 +133,7 @@ function listItem({ status, facts, completed_at = null }: TransferState): Fields
     destination: facts.destination,
     created_at: facts.created_at,
     completed_at,
+    ended_at: completed_at ?? failed_at ?? cancelled_at,
     error: facts.error,
     retry_of: facts.retry_of,
     // The run is over: every transfer has ended.

@@ -53,7 +53,7 @@ export function TransferFacts({ title, transfer, withState = false }: TransferFa
             </a>
           ) : undefined,
           Created: <Time at={transfer.created_at} />,
-          Completed: <Time at={transfer.completed_at} />,
+          Ended: <Time at={transfer.ended_at} />,
           Error: withState && error ? error.message : undefined,
           Afterwards: after && <AfterFacts after={after} />,
           'SHA-256': checksum_sha256 ? (
