@@ -306,12 +306,12 @@ await describeConsole('the list of transfers', () => {
     const column = (name: string) => page.getByRole('columnheader', { name, exact: true });
     await page.getByRole('button', { name: 'Columns' }).click();
     await dialog.getByLabel('Size').uncheck();
-    await dialog.getByLabel('Completed').check();
+    await dialog.getByLabel('Ended').check();
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Close' }).click();
-    await column('Completed').waitFor();
+    await column('Ended').waitFor();
     await page.reload();
-    await column('Completed').waitFor();
+    await column('Ended').waitFor();
     expect(await column('Size').count()).toBe(0);
 
     // More columns than fit scroll in their frame, and the page does not.
