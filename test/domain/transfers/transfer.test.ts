@@ -425,8 +425,8 @@ describe('attempts that continue a file', () => {
 
   it('end after a thousand', () => {
     const forward = Array.from({ length: 1_001 }, (_, index) => index);
-    expect(fail(forward).at(-2)?.type).toBe('transfer.queued');
-    expect(fail(forward).at(-1)?.type).toBe('transfer.failed');
+    const types = fail(forward).map(({ type }) => type);
+    expect(types.slice(-2)).toEqual(['transfer.queued', 'transfer.failed']);
   });
 
   it('leave no trace in the events if none continued', () => {
