@@ -3,6 +3,7 @@
  * second or so, and logs each failure: at rest, that is 300 equal lines a minute. The log shows each
  * of them once in an outage, and how many more there were, every minute and at the end.
  */
+import { inspect } from 'node:util';
 import type { Logger, LoggerOptions } from 'pino';
 import { EmbeddedPostgresError } from '../../adapters/postgres/embedded/error.ts';
 import { isStoreUnavailable } from '../../adapters/unavailable.ts';
@@ -21,6 +22,7 @@ interface Outage {
   lastCount: number;
   lines: Set<string>;
   repeated: number;
+  timer: NodeJS.Timeout;
 }
 
 /**
@@ -35,27 +37,31 @@ export function leaveOutRepeats(
   let outage: Outage | null = null;
 
   function begin(now: number): Outage {
-    const timer = setInterval(look, Math.min(overAfterMs, countEveryMs) / 3).unref();
-    const begun = { began: now, lastFailure: now, lastCount: now, lines: new Set<string>() };
+    const lookMs = Math.min(overAfterMs, countEveryMs) / 3;
+    return {
+      began: now,
+      lastFailure: now,
+      lastCount: now,
+      lines: new Set(),
+      repeated: 0,
+      timer: setInterval(look, lookMs).unref(),
+    };
+  }
 
-    function look(): void {
-      if (outage === null) return;
-      const now = performance.now();
-      const numbers = {
-        repeated_lines: outage.repeated,
-        seconds: Math.round((outage.lastFailure - outage.began) / 1_000),
-      };
-      if (now - outage.lastFailure > overAfterMs) {
-        clearInterval(timer);
-        if (outage.repeated > 0) root().info(numbers, 'calls to the stores succeed again');
-        outage = null;
-      } else if (now - outage.lastCount > countEveryMs && outage.repeated > 0) {
-        outage.lastCount = now;
-        root().error(numbers, 'calls to a store still fail; lines that repeat are left out');
-      }
+  function look(): void {
+    if (outage === null) return;
+    const now = performance.now();
+    const { began, lastFailure, lastCount, repeated, timer } = outage;
+    const seconds = Math.round((lastFailure - began) / 1_000);
+    const numbers = { repeated_lines: repeated, seconds };
+    if (now - lastFailure > overAfterMs) {
+      clearInterval(timer);
+      outage = null;
+      if (repeated > 0) root().info(numbers, 'calls to the stores succeed again');
+    } else if (now - lastCount > countEveryMs && repeated > 0) {
+      outage.lastCount = now;
+      root().error(numbers, 'calls to a store still fail; lines that repeat are left out');
     }
-
-    return { ...begun, repeated: 0 };
   }
 
   function isRepeated(line: string): boolean {
@@ -82,5 +88,5 @@ function isOfOutage(fields: unknown): fields is { err: Error } {
 }
 
 function keyOf({ err, ...subject }: { err: Error }, message: unknown): string {
-  return JSON.stringify([message, err.message, subject]);
+  return inspect([message, err.message, subject]);
 }

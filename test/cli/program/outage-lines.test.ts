@@ -41,6 +41,7 @@ test('lines of another subject, of another error and without an error are writte
   const { logger, messages } = createLog({ overAfterMs: NEVER, countEveryMs: NEVER });
   logger.error({ err: REFUSED, transfer_id: 'trf_1' }, 'a transfer');
   logger.error({ err: REFUSED, transfer_id: 'trf_2' }, 'a transfer');
+  for (const position of [1n, 2n, 2n]) logger.error({ err: REFUSED, position }, 'an event');
   const fault = new Error('not of a store');
   for (let n = 0; n < 2; n++) {
     logger.error({ err: fault }, 'a fault');
@@ -48,7 +49,8 @@ test('lines of another subject, of another error and without an error are writte
     logger.info('words alone');
   }
   const twice = ['a fault', 'a request failed', 'words alone'];
-  expect(messages()).toEqual(['a transfer', 'a transfer', ...twice, ...twice]);
+  const once = ['a transfer', 'a transfer', 'an event', 'an event'];
+  expect(messages()).toEqual([...once, ...twice, ...twice]);
 });
 
 test('a long outage counts the lines that it left out', async () => {
