@@ -105,6 +105,10 @@ await describeConsole('the focus in the console', () => {
     const dialog = page.getByRole('dialog');
     await press(page, revoke);
     await hasFocus(page, dialog.getByRole('button', { name: 'Close' }));
+    // The other one has the colour of the button that asked.
+    const colour = (selector: string) =>
+      page.evaluate(`getComputedStyle(document.querySelector('${selector}')).color`);
+    expect(await colour('dialog [type=submit]')).toBe(await colour('tbody button'));
     await page.keyboard.press('Enter');
     await dialog.waitFor({ state: 'detached' });
     await hasFocus(page, revoke);

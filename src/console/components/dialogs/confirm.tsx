@@ -36,6 +36,7 @@ export function ConfirmButton({
       {(close) => (
         <Form
           submit={label}
+          kind={kind === 'danger' ? kind : 'primary'}
           onSubmit={() => onConfirm().then(close)}
           beside={<CloseButton first={kind === 'danger'}>Close</CloseButton>}
         >

@@ -8,6 +8,8 @@ import { useKeptOpen, useNoteTyped } from './surrounding-dialog.ts';
 interface FormProps {
   /** Text of the submit button. */
   submit: string;
+  /** Of the submit button: `danger` if it does harm. `primary` by default. */
+  kind?: 'primary' | 'danger';
   /**
    * Sends the form. A RequestFailed is shown at the fields that it names, else above the button.
    * `pressed` is the value of the button.
@@ -25,7 +27,14 @@ interface FormProps {
  * A form that shows each error at its field and moves the focus to the first. A dialog around it
  * stays open until the response arrives. If the session ends meanwhile, what was typed stays.
  */
-export function Form({ submit, onSubmit, beside, fields = [], children }: FormProps) {
+export function Form({
+  submit,
+  kind = 'primary',
+  onSubmit,
+  beside,
+  fields = [],
+  children,
+}: FormProps) {
   const form = useRef<HTMLFormElement>(null);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<RequestFailed | null>(null);
@@ -72,7 +81,7 @@ export function Form({ submit, onSubmit, beside, fields = [], children }: FormPr
       {children(errors)}
       {hasOtherError && <ProblemNotice error={failure} unsure={unanswered.current} />}
       <div class="actions">
-        <button type="submit" class="primary" aria-busy={busy}>
+        <button type="submit" class={kind} aria-busy={busy}>
           {submit}
         </button>
         {beside}
