@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { toTheMinute } from '../../src/console/components/values/instants.ts';
-import { bytes, speed } from '../../src/console/components/values/units.ts';
+import { bytes, inWords, speed } from '../../src/console/components/values/units.ts';
 
 describe('sizes and speeds in the console', () => {
   test.each([
@@ -23,6 +23,15 @@ describe('sizes and speeds in the console', () => {
 });
 
 describe('times in the console', () => {
+  test.each([
+    ['5m', '5 minutes'],
+    ['1h', '1 hour'],
+    ['0s', '0 seconds'],
+    ['250ms', '250 milliseconds'],
+  ])('a duration is in words: %s', (duration, words) => {
+    expect(inWords(duration)).toBe(words);
+  });
+
   test.each([
     ['2026-11-30T23:59:59.999Z', '23:59 UTC'],
     ['2026-12-01T00:00:00.000Z', '2026-12-01 00:00 UTC'],

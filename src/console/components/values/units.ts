@@ -30,6 +30,21 @@ export function elapsed(ms: number): string {
   return ms < 60_000 ? `${(ms / 1_000).toFixed(3)} s` : duration(ms / 1_000);
 }
 
+const UNITS: Record<string, string> = {
+  ms: 'millisecond',
+  s: 'second',
+  m: 'minute',
+  h: 'hour',
+  d: 'day',
+};
+
+/** Returns a duration of the API in words: `5 minutes` for `5m`. */
+export function inWords(duration: string): string {
+  const [, count, unit = ''] = /^(\d+)([a-z]+)$/.exec(duration.trim()) ?? [];
+  const noun = UNITS[unit];
+  return noun === undefined ? duration : many(Number(count), noun);
+}
+
 /** Uses the next unit as soon as a rounded value would reach it: no `1024 KiB`. */
 function scaled(count: number, step: number, units: string[]): string {
   let value = count;

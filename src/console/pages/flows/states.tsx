@@ -3,7 +3,7 @@ import { isLate } from '../../attention.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance, Time } from '../../components/values/time.tsx';
-import { many } from '../../components/values/units.ts';
+import { inWords, many } from '../../components/values/units.ts';
 
 const RUNS: Record<FlowRun['status'], { label: string; tone: Tone }> = {
   requested: { label: 'Requested', tone: 'neutral' },
@@ -62,10 +62,13 @@ export function NextRun({ flow: { next_run_at, delayed_by } }: { flow: Flow }) {
 /** Returns when a flow runs, in words. */
 export function triggerOf({ trigger }: Flow): string {
   if (trigger === null) return 'On request';
-  return trigger.every ? `Every ${trigger.every}` : `${trigger.cron} (${trigger.time_zone})`;
+  if (trigger.every) return `Every ${inWords(trigger.every).replace(/^1 /, '')}`;
+  return `${trigger.cron} (${trigger.time_zone})`;
 }
 
 /** Returns when a file of a flow is ready, in words. */
 export function readyOf({ ready: { unchanged_for, marker } }: Flow): string {
-  return marker === null ? `Unchanged for ${unchanged_for}` : `With its ${marker} file`;
+  return unchanged_for === null
+    ? `With its ${marker} file`
+    : `Unchanged for ${inWords(unchanged_for)}`;
 }
