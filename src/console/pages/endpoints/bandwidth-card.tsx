@@ -1,6 +1,6 @@
 import type { Bandwidth, Endpoint } from '../../api/api-types.ts';
 import { Facts } from '../../components/values/facts.tsx';
-import { bytes } from '../../components/values/units.ts';
+import { speed } from '../../components/values/units.ts';
 
 const DAYS_IN_WEEK = 7;
 
@@ -13,15 +13,17 @@ export function BandwidthCard({ endpoint: { bandwidth, bandwidth_now } }: { endp
       <p>All transfers from or to this endpoint share the limit.</p>
       <Facts
         of={{
-          'Limit now': rate(bandwidth_now),
+          'Limit now': <span class="long">{rate(bandwidth_now)}</span>,
           ...Object.fromEntries(
             bandwidth.windows.map((window, index) => [
               `Window ${index + 1}`,
-              `${times(window)}: ${rate(window.bytes_per_second)}`,
+              <span key={index} class="long">
+                {times(window)}: {rate(window.bytes_per_second)}
+              </span>,
             ]),
           ),
-          [bandwidth.windows.length > 0 ? 'At other times' : 'Limit']: rate(
-            bandwidth.bytes_per_second,
+          [bandwidth.windows.length > 0 ? 'At other times' : 'Limit']: (
+            <span class="long">{rate(bandwidth.bytes_per_second)}</span>
           ),
         }}
       />
@@ -34,6 +36,8 @@ function times({ days, from, to, time_zone }: Bandwidth['windows'][number]): str
   return `${on} ${from}–${to} (${time_zone})`;
 }
 
+/** Formats a limit as speeds are, with the number that the form takes. */
 function rate(bytesPerSecond: number | null): string {
-  return bytesPerSecond === null ? 'No limit' : `${bytes(bytesPerSecond)}/s`;
+  if (bytesPerSecond === null) return 'No limit';
+  return `${speed(bytesPerSecond * 8)} (${bytesPerSecond.toLocaleString('en')} bytes/s)`;
 }
