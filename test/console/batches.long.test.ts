@@ -85,6 +85,9 @@ await describeConsole('batches in the console', () => {
     await page.goto('/console/batches');
     const rows = page.getByRole('table', { name: 'Batches, newest first' }).getByRole('row');
     await eventually(() => rows.count()).toBe(3);
+    // The bar of an ended batch tells one that failed from one that did not.
+    const shares = rows.last().locator('.shares title').allTextContents();
+    expect(await shares).toEqual(['Completed: 2', 'Failed: 2']);
     await expectAccessible(page);
   });
 

@@ -56,7 +56,7 @@ export function BatchPage() {
     >
       <LoadState of={{ data, error, reload }} />
       <section class="card" aria-label="Progress">
-        <Progress percent={progressOf(data)} label="Progress" />
+        {data.ended_at === null && <Progress percent={progressOf(data)} label="Progress" />}
         <p class="number">
           {ended} of {many(counts.items, 'file')} ended
           {counts.failed > 0 && `, ${counts.failed.toLocaleString('en')} failed`},{' '}

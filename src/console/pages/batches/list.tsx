@@ -2,7 +2,6 @@ import { useLocation } from 'preact-iso/router';
 import type { Batch } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { Progress } from '../../components/charts/progress.tsx';
 import { NewButton } from '../../components/dialogs/new-button.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { Page } from '../../components/layout/page.tsx';
@@ -13,7 +12,7 @@ import { Path } from '../../components/values/names.tsx';
 import { Time } from '../../components/values/time.tsx';
 import { May } from '../../session.tsx';
 import { NewBatch } from './new.tsx';
-import { BatchState, progressOf, useBatchName } from './states.tsx';
+import { BatchState, Ended, useBatchName } from './states.tsx';
 
 const PAGE = 25;
 /** How often the list loads while a batch on it is open, and else, in milliseconds. */
@@ -37,7 +36,7 @@ const COLUMNS: Column<Batch>[] = [
   },
   {
     heading: 'Progress',
-    cell: (batch) => <Progress percent={progressOf(batch)} label={`Progress of ${batch.id}`} />,
+    cell: (batch) => <Ended batch={batch} />,
   },
   { heading: 'Files', kind: 'number', cell: ({ counts }) => counts.items.toLocaleString('en') },
   { heading: 'Failed', kind: 'number', cell: ({ counts }) => counts.failed.toLocaleString('en') },

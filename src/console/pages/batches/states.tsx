@@ -1,4 +1,5 @@
 import type { Batch } from '../../api/api-types.ts';
+import { Shares } from '../../components/charts/shares.tsx';
 import { isolated } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { many } from '../../components/values/units.ts';
@@ -38,6 +39,31 @@ export function useBatchName(): (batch: Batch) => string {
 /** Returns how many items have ended. */
 export function endedOf({ counts: { completed, failed, cancelled } }: Batch): number {
   return completed + failed + cancelled;
+}
+
+/** Shows how much of a batch has ended, and how. */
+export function Ended({ batch }: { batch: Batch }) {
+  const { items, completed, failed, cancelled } = batch.counts;
+  // At least 1: a batch whose folder is empty, or is still being listed, has an empty bar.
+  const others = Math.max(items - endedOf(batch), items === 0 ? 1 : 0);
+  const share = (label: string, size: number, tone: Tone) => ({
+    text: `${label}: ${size.toLocaleString('en')}`,
+    size,
+    tone,
+  });
+  return (
+    <span class="progress">
+      <Shares
+        shares={[
+          share('Completed', completed, 'good'),
+          share('Failed', failed, 'bad'),
+          share('Cancelled', cancelled, 'warning'),
+          share('Not ended', others, 'neutral'),
+        ]}
+      />
+      <span class="number">{Math.floor(progressOf(batch))} %</span>
+    </span>
+  );
 }
 
 /** Returns the share of the items that have ended, in percent. 100 only at the end. */
