@@ -1,5 +1,9 @@
 import { beforeAll, expect, test, vi } from 'vitest';
-import { pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { loseConnectivity, pauseEndpoint } from '../../src/commands/endpoints.ts';
+import { load } from '../../src/commands/handle.ts';
+import { endpointDecider } from '../../src/domain/endpoints/decider.ts';
+import type { Endpoint } from '../../src/domain/endpoints/endpoint.ts';
+import { streamName } from '../../src/domain/events/streams.ts';
 import { requestProjectionTask } from '../../src/processes/projections/tasks.ts';
 import { ping } from '../../src/processes/webhooks/deliveries.ts';
 import {
@@ -11,7 +15,12 @@ import {
 import { useConsole } from '../support/console/use-console.ts';
 import { freePort } from '../support/network/free-port.ts';
 import { CAUSE, configureEndpoint } from '../support/service/installation.ts';
-import { addWebhook, appendTransfer, type Step } from '../support/webhooks/webhooks.ts';
+import {
+  addDeliveries,
+  addWebhook,
+  appendTransfer,
+  type Step,
+} from '../support/webhooks/webhooks.ts';
 
 // A browser and a service share the machine with other test files.
 vi.setConfig({ testTimeout: 180_000 });
@@ -109,6 +118,35 @@ await describeConsole('the pages of administration', () => {
       await expectNoSidewaysScroll(page);
     },
   );
+
+  test('times, types and marks stay in one line where there is room', async () => {
+    const { commands, sql, store } = console.installation;
+    await addDeliveries(sql, 12, { webhookId: ids.webhook });
+    const { state } = await load(store, endpointDecider, streamName('endpoint', ids.untrusted));
+    const error = { code: 'connection_failed', message: 'refused' } as const;
+    await loseConnectivity(commands, state as Endpoint, { lastSuccessAt: null, error }, CAUSE);
+    expect(await commands.catchUp('audit')).toBe(true);
+    const page = await console.visitSignedIn('/console/webhooks');
+    await page.setViewportSize({ width: 1440, height: 800 });
+    /** The most lines that such texts take in a row of a table. */
+    const lines = (texts: string) =>
+      page.evaluate(`Math.max(...[...document.querySelectorAll('tbody tr')].map((row) => {
+        const tops = [...row.querySelectorAll('${texts}')].flatMap((text) => {
+          const range = document.createRange();
+          range.selectNodeContents(text);
+          return [...range.getClientRects()].map(({ top }) => top);
+        });
+        return new Set(tops).size;
+      }))`);
+    await page.locator('.strip li').nth(11).waitFor();
+    expect(await lines('.strip > li > [aria-hidden]')).toBe(1);
+    expect(await lines('time > .whole')).toBe(1);
+    await page.goto('/console/audit');
+    await page.getByText('endpoint.connectivity_lost').waitFor();
+    expect(await lines('th .mono')).toBe(1);
+    expect(await lines('time > .whole')).toBe(1);
+    await expectNoSidewaysScroll(page);
+  });
 
   test('the current page and what is drawn stay visible in the few colours of the user', async () => {
     const page = await console.visitSignedIn('/console/operations', {

@@ -14,7 +14,7 @@ const EVENT: Column<AuditItem> = {
   cell: ({ title, type }) => (
     <>
       <strong>{title}</strong>
-      <span class="route mono">{type}</span>
+      <span class="route mono type">{type}</span>
     </>
   ),
 };
