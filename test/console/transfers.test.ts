@@ -394,7 +394,9 @@ await describeConsole('transfers in the Admin Console', () => {
         await untilStatus(console.installation, id, 'failed');
         const page = await visitSignedIn(`/console/transfers/${id}`);
         await page.getByRole('heading', { name: 'Transfer failed' }).waitFor();
-        expect(await page.locator('.notice').innerText()).toContain('source_not_found');
+        expect(await page.locator('.notice').innerText()).toContain(
+          'source_not_found while the mover opened the source, after 1 attempt',
+        );
         await expectAccessible(page);
       });
 

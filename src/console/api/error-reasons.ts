@@ -1,3 +1,4 @@
+import type { TransferPhase } from '../../domain/transfers/errors.ts';
 import type { TransferErrorCode } from './api-types.ts';
 import { ERROR_ADVICE } from './error-advice.ts';
 
@@ -9,7 +10,7 @@ const LABELS: Record<TransferErrorCode, string> = {
   timeout: 'The server took too long',
   stalled: 'The transfer stood still',
   source_not_found: 'Source file not found',
-  source_changed: 'Source file changed while it was read',
+  source_changed: 'Source file changed while the mover was read',
   source_replaced: 'Newer source file than the flow has listed',
   size_unknown: 'Source server does not say the size',
   destination_not_found: 'Destination not found',
@@ -27,6 +28,21 @@ const LABELS: Record<TransferErrorCode, string> = {
   internal_error: 'Fault of Waybill',
 };
 
+const PHASES: Record<TransferPhase, string> = {
+  // Also of an attempt whose mover was lost, so it says nothing certain.
+  prepare: '',
+  source_connect: 'while the mover connected to the source',
+  source_sign_in: 'while the mover signed in to the source',
+  source_open: 'while the mover opened the source',
+  read: 'while the mover read the source',
+  destination_connect: 'while the mover connected to the destination',
+  destination_sign_in: 'while the mover signed in to the destination',
+  destination_open: 'while the mover opened the destination',
+  write: 'while the mover wrote the destination',
+  verify: 'while the mover verified the copy',
+  commit: 'while the mover gave the copy its name',
+};
+
 /** All codes that this console knows. */
 export const ERROR_CODES = Object.keys(LABELS) as TransferErrorCode[];
 
@@ -34,4 +50,10 @@ export const ERROR_CODES = Object.keys(LABELS) as TransferErrorCode[];
 export function reasonOf(code: TransferErrorCode): { label: string; advice: string } {
   // A newer service may know more codes.
   return { label: LABELS[code] ?? code, advice: ERROR_ADVICE[code] ?? '' };
+}
+
+/** Returns what the mover did when an error happened, such as `while the mover read the source`. */
+export function phaseOf(phase: string): string {
+  // A newer service may know more phases.
+  return PHASES[phase as TransferPhase] ?? `in the phase ${phase}`;
 }

@@ -2,6 +2,7 @@ import { useEffect } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso/router';
 import type { TransferDetail } from '../../../api/api-types.ts';
 import { call } from '../../../api/client.ts';
+import { phaseOf } from '../../../api/error-reasons.ts';
 import { useLoad } from '../../../api/use-load.ts';
 import { LoadState, ProblemNotice } from '../../../components/feedback/problem.tsx';
 import { Page } from '../../../components/layout/page.tsx';
@@ -102,6 +103,7 @@ function TransferProblem({
   ended: boolean;
 }) {
   const { message, advice, code, phase, attempts, occurred_at } = error;
+  const during = phaseOf(phase);
   return (
     <section class={`notice ${ended ? 'danger' : 'warning'}`}>
       <h2>{ended ? 'Transfer failed' : 'Last attempt failed'}</h2>
@@ -112,8 +114,8 @@ function TransferProblem({
         <MarkedText>{advice}</MarkedText>
       </p>
       <p class="muted">
-        <code>{code}</code> during {phase}, after {many(attempts, 'attempt')},{' '}
-        <Time at={occurred_at} />
+        <code>{code}</code>
+        {during && ` ${during}`}, after {many(attempts, 'attempt')}, <Time at={occurred_at} />
       </p>
     </section>
   );
