@@ -507,6 +507,24 @@ await describeConsole('the home page of the console', () => {
     await finding(page, 'endpoint is unreachable').waitFor();
     await eventually(() => alarm.count()).toBe(0);
     console.pardon(503);
+
+    // A store that is away fails all checks, and is said once.
+    await page.route(/\/v1\/(?!session)/, (route) =>
+      route.fulfill({
+        status: 503,
+        json: { title: 'Unavailable', detail: 'Postgres is away', code: 'unavailable' },
+      }),
+    );
+    await page.reload();
+    await page
+      .getByText('could not check transfers, waiting transfers, endpoints, flows, deliveries,')
+      .waitFor();
+    expect(await page.getByText('could not check').count()).toBe(1);
+    await page.unroute(/\/v1\/(?!session)/);
+    await page.getByRole('button', { name: 'Check again' }).click();
+    await finding(page, 'endpoint is unreachable').waitFor();
+    await eventually(() => page.getByText('Postgres is away').count()).toBe(0);
+    console.pardonPolls(503);
   });
 
   test('says so if the code of a page cannot be loaded', LONG, async () => {

@@ -22,16 +22,25 @@ export function Attention({ checks }: { checks: Check[] }) {
       {findings.map((finding) => (
         <Notice key={finding.title} finding={finding} />
       ))}
-      {failed.map(({ name, part }) => (
-        <div key={name} class="notice warning">
-          <p>
-            <strong>Waybill could not check {name}.</strong> {part?.error?.message}
-          </p>
-          <button type="button" onClick={part?.reload}>
-            Check {name} again
-          </button>
-        </div>
-      ))}
+      {/* One store that is away fails many checks, for the same reason. */}
+      {[...Map.groupBy(failed, ({ part }) => part?.error?.message)].map(([message, alike]) => {
+        const names = LISTED.format(alike.map(({ name }) => name));
+        return (
+          <div key={message} class="notice warning">
+            <p>
+              <strong>Waybill could not check {names}.</strong> {message}
+            </p>
+            <button
+              type="button"
+              onClick={() => {
+                for (const { part } of alike) part?.reload();
+              }}
+            >
+              {alike.length === 1 ? `Check ${names} again` : 'Check again'}
+            </button>
+          </div>
+        );
+      })}
       {missing.length > 0 && (
         <p class="notice muted">Checking {missing.map(({ name }) => name).join(', ')} …</p>
       )}
@@ -45,6 +54,7 @@ export function Attention({ checks }: { checks: Check[] }) {
   );
 }
 
+const LISTED = new Intl.ListFormat('en-GB');
 const WORDS = { bad: 'Problem', warning: 'Warning' } as const;
 const KINDS = { bad: 'danger', warning: 'warning' } as const;
 
