@@ -10,7 +10,7 @@ const LABELS: Record<TransferErrorCode, string> = {
   timeout: 'The server took too long',
   stalled: 'The transfer stood still',
   source_not_found: 'Source file not found',
-  source_changed: 'Source file changed while the mover was read',
+  source_changed: 'Source file changed while it was read',
   source_replaced: 'Newer source file than the flow has listed',
   size_unknown: 'Source server does not say the size',
   destination_not_found: 'Destination not found',
@@ -38,7 +38,7 @@ const PHASES: Record<TransferPhase, string> = {
   destination_connect: 'while the mover connected to the destination',
   destination_sign_in: 'while the mover signed in to the destination',
   destination_open: 'while the mover opened the destination',
-  write: 'while the mover wrote the destination',
+  write: 'while the mover wrote to the destination',
   verify: 'while the mover verified the copy',
   commit: 'while the mover gave the copy its name',
 };
