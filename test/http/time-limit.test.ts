@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import { beforeCalls, type Call } from '../support/event-store/before-calls.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
@@ -168,6 +169,18 @@ describeWithPostgres('the time limit of a request', () => {
       const answer = await whileLocked('read.keys', () => askLate('GET', '/v1/transfers/%zz'));
       expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
       expect(api.logged.slice(before).join()).toContain('/health/ready names the one');
+    });
+
+    test('drops metrics that are late, without an error', async () => {
+      const { registry } = createMetrics(api.installation);
+      const server = await api.startServer({ answerWithinMs: WITHIN_MS, metrics: registry });
+      const before = api.logged.length;
+      const late = await whileLocked('read.transfer_totals', () => server.ask('GET', '/metrics'));
+      expect(late.status).toBe(503);
+      // They read the table after the late ones.
+      expect((await server.ask('GET', '/metrics')).status).toBe(200);
+      const lines = api.logged.slice(before).filter((line) => !line.includes('"msg":"answered"'));
+      expect(lines.map((line) => JSON.parse(line).msg)).toEqual(['a request failed']);
     });
 
     test('leaves open whether a change of Postgres alone took effect', async () => {
