@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { changeBatch } from '../../src/commands/batches.ts';
+import { changed } from '../../src/commands/remembered-streams.ts';
 import { abortTransfer, cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
 import { streamName } from '../../src/domain/events/streams.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
@@ -250,6 +251,35 @@ describeWithPostgres('batches', () => {
     const again = await api.ask('DELETE', `/v1/batches/${body.id}`);
     expect(again.body).toMatchObject({ status: 'cancelled', cancelled: 0 });
     expect((await api.ask('DELETE', '/v1/batches/bat_unknown')).status).toBe(404);
+  });
+
+  /** Cancels a batch of three items at a server with these changes of its commands. */
+  async function cancelAt(changes: (id: string) => Partial<TestApi['installation']['commands']>) {
+    const { body } = await api.ask('POST', '/v1/batches', { json: { items: items(3) } });
+    const commands = { ...api.installation.commands, ...changes(body.transfer_ids[0]) };
+    const server = await api.startServer({ commands });
+    return (await server.ask('DELETE', `/v1/batches/${body.id}`)).body;
+  }
+
+  it('counts what the process manager cancels at the same time', async () => {
+    const { commands } = api.installation;
+    const cancelled = await cancelAt((id) => ({
+      store: changed(commands.store, {
+        async append(stream, ...more) {
+          const appended = await commands.store.append(stream, ...more);
+          if (!stream.startsWith('batch-')) return appended;
+          await cancelTransfer(commands, id, CAUSE);
+          expect(await commands.catchUp('transfers')).toBe(true);
+          return appended;
+        },
+      }),
+    }));
+    expect(cancelled).toMatchObject({ cancelled: 3, not_cancelled: [], has_more: false });
+  });
+
+  it('says that more may be left if the read model is behind', async () => {
+    const cancelled = await cancelAt(() => ({ catchUp: async () => false }));
+    expect(cancelled).toMatchObject({ cancelled: 3, has_more: true });
   });
 
   it.each([

@@ -27,8 +27,12 @@ export async function cancelWithTransfers(
   batchId: string,
   cause: Cause,
 ): Promise<CancelledBatch> {
-  const { state, position } = await cancelBatch(commands, accountId, batchId, cause);
+  // All of this comes before the cancellation: from then on, the process manager cancels too, and
+  // what it has cancelled counts here.
+  const { state: before } = await loadBatch(commands, accountId, batchId);
+  const isShown = before.opened_at !== null && (await commands.catchUp('transfers'));
   const found = await transfersOfBatch(sql, batchId, OPEN_STATUSES, BULK_LIMIT);
+  const { state, position } = await cancelBatch(commands, accountId, batchId, cause);
   const { answer, position: last } = await cancelTransfers(commands, accountId, found, cause);
   await Promise.all([commands.waitFor('batches', position), commands.waitFor('transfers', last)]);
   return {
@@ -37,7 +41,7 @@ export async function cancelWithTransfers(
     cancelled_at: state.cancelled_at as string,
     cancelled: answer.done,
     not_cancelled: answer.refusals,
-    has_more: found.hasMore || state.opened_at === null,
+    has_more: found.hasMore || !isShown,
   };
 }
 
