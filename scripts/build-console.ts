@@ -3,6 +3,8 @@ import { join } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 const SOURCES = join(ROOT, 'src', 'console');
+/** What the console shares with the service. */
+const SHARED = join(ROOT, 'src', 'domain', 'attention.ts');
 const BUILT = join(ROOT, 'dist', 'console');
 
 /**
@@ -64,6 +66,6 @@ function isUpToDate(): boolean {
   if (!existsSync(page)) return false;
   const { mtimeMs } = statSync(page);
   const sources = globSync('**/*.*', { cwd: SOURCES }).map((file) => join(SOURCES, file));
-  const made = [import.meta.filename, join(ROOT, 'package-lock.json'), ...sources];
+  const made = [import.meta.filename, join(ROOT, 'package-lock.json'), SHARED, ...sources];
   return made.every((file) => (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) < mtimeMs);
 }

@@ -10,10 +10,19 @@ import { flowRequest } from '../src/contract/flows/requests.ts';
 import { PROBLEMS } from '../src/contract/problems.ts';
 import { BULK_LIMIT } from '../src/contract/transfers/bulk.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
+import {
+  CONSUMER_SLOW_SECONDS,
+  EXPIRING_SOON_MS,
+  FLOW_LATE_MS,
+  SEVERITY,
+  WAITED_MINUTES,
+} from '../src/domain/attention.ts';
 import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
 import { SESSION_HOURS, SESSION_IDLE_MINUTES } from '../src/domain/session.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfers/errors.ts';
 import { WAITING_REASONS } from '../src/domain/transfers/waiting-for.ts';
+
+const DAY_MS = 24 * 3_600_000;
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENTS = [
@@ -94,7 +103,7 @@ describe('when Waybill retries', () => {
     ['docs/receivers.md', answer],
     [documentation, minutes],
     [documentation, answer],
-    ['README.md', `up to ${['no', 'one', 'two', 'three'][webhookRetryDelays.length]} retries`],
+    ['README.md', `up to ${inWord(webhookRetryDelays.length)} retries`],
   ])('is in %s: %s', (document, sentence) => {
     expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
   });
@@ -202,6 +211,27 @@ describe('docs/clients.md', () => {
 });
 
 describe('docs/operators.md', () => {
+  it('lists the rules of what needs attention, with their severities', () => {
+    const documented = tableUnder('docs/operators.md', 'What needs attention').map(
+      ([, severity]) => severity,
+    );
+    expect(documented).toEqual(Object.values(SEVERITY));
+  });
+
+  it.each([
+    `created more than ${WAITED_MINUTES} minutes ago`,
+    `due for more than ${inWord(FLOW_LATE_MS / 60_000)} minutes`,
+    `has not processed is ${CONSUMER_SLOW_SECONDS} s old`,
+    `accepted for less than ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
+    `active API key expires within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
+    `whose host key expires within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
+    `announces keys that expire within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
+    `marks keys that expire within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
+    `is appended ${inWord(EXPIRING_SOON_MS / DAY_MS)} days before the end`,
+  ])('says when something needs attention: %s', (sentence) => {
+    expect(textOf('docs/operators.md').replaceAll(/\n */g, ' ')).toContain(sentence);
+  });
+
   it('lists every metric, and no other', () => {
     const source = ['src/metrics.ts', 'src/http/metrics.ts'].map(textOf).join();
     const names = [...source.matchAll(/'(waybill_\w+)'/g)].map(([, name]) => name as string);
@@ -222,6 +252,11 @@ describe('docs/operators.md', () => {
 
 function textOf(file: string): string {
   return readFileSync(join(ROOT, file), 'utf8');
+}
+
+/** Such as `seven`. */
+function inWord(number: number): string {
+  return ['no', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'][number] ?? '';
 }
 
 function inDigits(number: number): string {

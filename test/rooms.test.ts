@@ -50,6 +50,9 @@ const COMMANDS = [
   'retention',
 ].map((name) => `${name}.ts`);
 
+/** The only code of the service that a browser loads. */
+const FOR_THE_BROWSER = 'domain/attention.ts';
+
 interface Import {
   file: string;
   room: string;
@@ -125,11 +128,16 @@ test('processes import only commands and types from src/commands', () => {
   expect(shown(wrong)).toEqual([]);
 });
 
-test('the console imports only types from the rooms of the service', () => {
+test('the console imports only types from the rooms of the service, and what imports nothing', () => {
   const wrong = IMPORTS.filter(
-    (each) => each.room === 'console' && each.target === 'domain' && !each.typeOnly,
+    (each) =>
+      each.room === 'console' &&
+      each.target === 'domain' &&
+      !each.typeOnly &&
+      each.path !== FOR_THE_BROWSER,
   );
   expect(shown(wrong)).toEqual([]);
+  expect(importsOf(FOR_THE_BROWSER)).toEqual([]);
 });
 
 test.each([

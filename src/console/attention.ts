@@ -1,55 +1,53 @@
 /*
- * What needs attention. The counts in the navigation, *Home* and the lists with `?state=` in their
- * address use the same rules. `waybill status` has its own, in src/cli/installation/status.ts.
+ * What needs attention, by the rules of src/domain/attention.ts. The counts in the navigation,
+ * *Home* and the lists with `?state=` in their address use them.
  */
-import type {
-  EndpointList,
-  FlowList,
-  KeyList,
-  ProjectionList,
-  TransferSummary,
-} from './api/api-types.ts';
-import { CONSUMER_SLOW_SECONDS, FLOW_LATE_MS } from './api/limits.ts';
-import { healthOf, newHostKeysOf, REJECTED } from './components/values/endpoint-health.tsx';
+import {
+  announces,
+  type EndpointHealth,
+  expiresSoon,
+  healthOf,
+  isBehind,
+  isLate,
+  type Rule,
+  SEVERITY,
+} from '../domain/attention.ts';
+import type { EndpointList, FlowList, KeyList, ProjectionList } from './api/api-types.ts';
 
-/** Returns how many transfers have failed, without those that were retried. */
-export const notRetried = ({ by_status, retried }: TransferSummary) => by_status.failed - retried;
+const TONES = { problem: 'bad', warning: 'warning' } as const;
 
-export const unreachable = (endpoints: EndpointList) =>
-  endpoints.data.filter(({ unreachable_since }) => unreachable_since !== null);
+export const toneOf = (rule: Rule) => TONES[SEVERITY[rule]];
+
+const withHealth =
+  (...states: EndpointHealth[]) =>
+  (endpoints: EndpointList) =>
+    endpoints.data.filter((endpoint) => states.includes(healthOf(endpoint)));
+
+export const unreachable = withHealth('endpoint_unreachable');
 
 /** Returns the endpoints whose servers answer, and rejected the last sign-in. */
-export const rejecting = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => healthOf(endpoint) === REJECTED);
+export const rejecting = withHealth('endpoint_rejects_sign_in');
+
+/** Returns the endpoints whose servers show a key or certificate that is not trusted. */
+export const notTrusted = withHealth('endpoint_not_trusted');
 
 /** Returns the endpoints that may not work. */
-export const doubtful = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => healthOf(endpoint).tone === 'warning');
+export const doubtful = withHealth(
+  'endpoint_probe_failed',
+  'endpoint_host_key_not_accepted',
+  'endpoint_host_key_expires_soon',
+);
 
 /** Returns the endpoints that announce a host key which is not accepted. */
-export const announcing = (endpoints: EndpointList) =>
-  endpoints.data.filter((endpoint) => newHostKeysOf(endpoint).length > 0);
+export const announcing = (endpoints: EndpointList) => endpoints.data.filter(announces);
 
 /** Returns the flows that cannot list their folder. */
 export const failing = (flows: FlowList) => flows.data.filter((flow) => flow.failing !== null);
 
 /** Returns the flows that did not run when they were due. */
-export const late = (flows: FlowList) =>
-  flows.data.filter(
-    ({ failing, delayed_by, next_run_at }) =>
-      failing === null && delayed_by === null && next_run_at !== null && isLate(next_run_at),
-  );
-
-/** Returns true if a run that is due since then should have begun. */
-export function isLate(due: string): boolean {
-  return Date.now() - Date.parse(due) > FLOW_LATE_MS;
-}
+export const late = (flows: FlowList) => flows.data.filter(isLate);
 
 /** Returns the consumers that do not run, or are far behind the end of the log. */
-export const slow = (consumers: ProjectionList) =>
-  consumers.data.filter(
-    ({ state, lag_seconds }) => state !== 'running' || lag_seconds >= CONSUMER_SLOW_SECONDS,
-  );
+export const behind = (consumers: ProjectionList) => consumers.data.filter(isBehind);
 
-export const expiring = (keys: KeyList) =>
-  keys.data.filter(({ status, expiring_soon }) => status === 'active' && expiring_soon);
+export const expiring = (keys: KeyList) => keys.data.filter(expiresSoon);

@@ -1,6 +1,7 @@
 import { type ComponentChildren, createContext } from 'preact';
 import { useContext, useEffect, useRef } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
+import { recentSince } from '../domain/attention.ts';
 import type {
   DeliveryList,
   EndpointList,
@@ -16,7 +17,6 @@ import { useVisible } from './api/use-visible.ts';
 import { type Scope, useSession } from './session.tsx';
 
 export const HOME = '/console';
-const HOUR_MS = 3_600_000;
 const HOME_MS = 10_000;
 /** Elsewhere only the navigation shows it. */
 const ELSEWHERE_MS = 60_000;
@@ -28,7 +28,7 @@ export type Part<T> = Omit<Loaded<T>, 'set' | 'stale'> | null;
 export interface Overview {
   /** The last 24 hours, from a full hour on, as the filter of a list of transfers. */
   recent: { from_date: string };
-  /** Of the transfers created since then. A calendar day would hide the evening after midnight. */
+  /** Of the transfers created since then. */
   summary: Part<TransferSummary>;
   endpoints: Part<EndpointList>;
   /** The newest flows of the account. */
@@ -51,7 +51,7 @@ export function useOverview(): Overview {
 /** Loads each part by itself, so that one which fails or is slow delays no other. */
 export function OverviewProvider({ children }: { children: ComponentChildren }) {
   const { account } = useSession().session;
-  const recent = recentNow();
+  const recent = { from_date: recentSince() };
   const summary = usePart(
     'transfers:read',
     (signal) => call('GET /v1/transfers/summary', { query: recent, signal }),
@@ -95,11 +95,6 @@ export function usePart<T>(
   if (!may) return null;
   // The last answer may belong to another account.
   return { data: data?.account === account ? data.answer : null, error, loading, reload };
-}
-
-function recentNow(): Overview['recent'] {
-  const from = Math.floor((Date.now() - 24 * HOUR_MS) / HOUR_MS) * HOUR_MS;
-  return { from_date: new Date(from).toISOString() };
 }
 
 /** Loads again when the user returns to the home page. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { ACCOUNT, DEFAULT_ACCOUNT } from '../domain/account.ts';
+import { EXPIRING_SOON_MS } from '../domain/attention.ts';
 import type * as domain from '../domain/key.ts';
-import { EXPIRING_SOON_MS, LIFETIME } from '../domain/key.ts';
+import { LIFETIME } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { title } from '../domain/text.ts';

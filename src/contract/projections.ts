@@ -4,9 +4,6 @@ import { timestamp } from './instants.ts';
 /** The count of unprocessed events stops here. */
 export const LAG_COUNTED_TO = 1_000;
 
-/** A consumer that is as far behind, or further, shows old states. */
-export const CONSUMER_SLOW_SECONDS = 60;
-
 const position = z
   .string()
   .describe('Position in the log, as a decimal string.')

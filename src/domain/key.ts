@@ -1,3 +1,4 @@
+import { EXPIRING_SOON_MS } from './attention.ts';
 import { notFound } from './errors.ts';
 import type { Decider } from './events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from './events/event.ts';
@@ -6,9 +7,6 @@ import type { Scope } from './scope.ts';
 
 /** How long a key lives, as durations. */
 export const LIFETIME = { default: '90d', longest: '365d' } as const;
-
-/** How long before its expiry a key is announced as expiring soon, in milliseconds. */
-export const EXPIRING_SOON_MS = 7 * 24 * 3_600_000;
 
 export interface KeyCreated {
   key_id: string;

@@ -10,16 +10,15 @@ import {
 } from '../../scripts/console-api.ts';
 import { BANDWIDTH_WINDOWS } from '../../src/contract/endpoints/bandwidth.ts';
 import { DEFAULT_CONNECTIONS } from '../../src/contract/endpoints/requests.ts';
-import { FLOW_LATE_MS } from '../../src/contract/flows/answers.ts';
 import { keyRequest } from '../../src/contract/keys.ts';
 import { COUNTED_TO, LONGEST_PAGE } from '../../src/contract/pages.ts';
-import { CONSUMER_SLOW_SECONDS, LAG_COUNTED_TO } from '../../src/contract/projections.ts';
+import { LAG_COUNTED_TO } from '../../src/contract/projections.ts';
 import { COUNTED_FAILURES } from '../../src/contract/transfers/answers.ts';
 import { METADATA_KEYS } from '../../src/contract/transfers/requests.ts';
 import { rotationRequest } from '../../src/contract/webhooks/requests.ts';
 import { AUDIT_KINDS, AUDIT_TITLES, EVENT_WORDS } from '../../src/domain/audit.ts';
 import { parseDuration } from '../../src/domain/durations.ts';
-import { EXPIRING_SOON_MS, LIFETIME } from '../../src/domain/key.ts';
+import { LIFETIME } from '../../src/domain/key.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
@@ -58,12 +57,9 @@ test("match the service's words for events (if not, run `npm run console-api`)",
 test("match the service's limits (if not, run `npm run console-api`)", async () => {
   const limits = {
     BANDWIDTH_WINDOWS,
-    CONSUMER_SLOW_SECONDS,
     COUNTED_FAILURES,
     COUNTED_TO,
     DEFAULT_CONNECTIONS,
-    EXPIRING_SOON_MS,
-    FLOW_LATE_MS,
     LAG_COUNTED_TO,
     LONGEST_PAGE,
     METADATA_KEYS,

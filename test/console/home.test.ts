@@ -352,16 +352,30 @@ await describeConsole('the home page of the console', () => {
     await page.route('**/v1/endpoints', async (route) => {
       const response = await route.fetch();
       const [held] = ((await response.json()) as EndpointList).data;
-      const rejected = { ...held?.health, error: { code: 'auth_failed', message: '', advice: '' } };
-      const locked = { ...held, name: 'locked', unreachable_since: null, health: rejected };
-      await route.fulfill({ response, json: { data: [held, locked] } });
+      const failing = (name: string, code: string) => ({
+        ...held,
+        name,
+        unreachable_since: null,
+        health: { ...held?.health, error: { code, message: '', advice: '' } },
+      });
+      const data = [
+        held,
+        failing('locked', 'auth_failed'),
+        failing('foreign', 'host_key_mismatch'),
+      ];
+      await route.fulfill({ response, json: { data } });
     });
     await page.reload();
-    const both = '1 unreachable, 1 rejects the sign-in';
-    await eventually(() => described(page, 'Endpoints')).toBe(both);
-    const counts = page.locator('.counts').filter({ hasText: both });
+    const all = '1 unreachable, 1 rejects the sign-in, 1 not trusted';
+    await eventually(() => described(page, 'Endpoints')).toBe(all);
+    const counts = page.locator('.counts').filter({ hasText: all });
     expect(await counts.locator('.status').count()).toBe(1);
-    expect(await counts.locator('[aria-hidden]').innerText()).toBe('■ 2');
+    expect(await counts.locator('[aria-hidden]').innerText()).toBe('■ 3');
+    const foreign = finding(page, '1 server is not trusted');
+    await foreign.getByText('foreign server not trusted').waitFor();
+    await foreign.getByRole('link', { name: 'Show servers that are not trusted' }).click();
+    await page.getByText('Shows only endpoints whose servers are not trusted').waitFor();
+    await page.goBack();
     await page.unroute('**/v1/endpoints');
     await page.reload();
     await eventually(() => described(page, 'Endpoints')).toBe('1 unreachable');

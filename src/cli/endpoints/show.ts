@@ -1,3 +1,6 @@
+import type * as answers from '../../contract/endpoints/answers.ts';
+import { toEndpoint } from '../../contract/endpoints/views.ts';
+import { announces, healthOf } from '../../domain/attention.ts';
 import {
   addressIn,
   type Endpoint,
@@ -8,6 +11,7 @@ import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
 import { type EndpointSettings, protocolOf } from '../../domain/protocols/index.ts';
 import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
 import type { EndpointConnectivity } from '../../processes/endpoints/connectivity.ts';
+import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type Columns, printTable } from '../program/output.ts';
 
 /** Returns an endpoint as `endpoints list --json` prints it. */
@@ -44,19 +48,19 @@ export function shown(endpoint: Endpoint) {
 }
 
 export function printEndpoints(
-  endpoints: Endpoint[],
+  endpoints: ConfiguredEndpoint[],
   health: Map<string, EndpointConnectivity>,
   filtered: boolean,
 ): Promise<void> {
-  const healthOf = ({ endpoint_id }: Endpoint) => health.get(endpoint_id);
-  const columns: Columns<Endpoint> = {
+  const seenOf = ({ endpoint_id }: Endpoint) => health.get(endpoint_id);
+  const columns: Columns<ConfiguredEndpoint> = {
     NAME: ({ name }) => name,
     PROTOCOL: ({ settings }) => settings.protocol,
     ADDRESS: ({ settings }) => addressOf(settings),
     'SIGN-IN': ({ sign_in }) => sign_in,
     CONNECTIONS: ({ max_connections }) => max_connections,
-    'LAST REACHED': (endpoint) => healthOf(endpoint)?.last_success_at ?? null,
-    STATE: (endpoint) => stateOf(endpoint, healthOf(endpoint)),
+    'LAST REACHED': (endpoint) => seenOf(endpoint)?.last_success_at ?? null,
+    STATE: (endpoint) => stateOf(toEndpoint(endpoint, seenOf(endpoint), null)),
   };
   const none = filtered
     ? 'No endpoints match'
@@ -71,21 +75,24 @@ export function addressOf(settings: EndpointSettings): string {
   return `${user}${addressIn(settings)}${via ? ` via ${nameOfVia(via)}` : ''}`;
 }
 
-export function stateOf(endpoint: Endpoint, health: EndpointConnectivity | undefined): string {
-  const { paused, unreachable_since, settings } = endpoint;
+/** Returns the state of an endpoint in words. */
+export function stateOf(endpoint: answers.Endpoint): string {
+  const { paused, unreachable_since } = endpoint;
+  const health = healthOf(endpoint);
   const states = [
     paused ? 'paused' : null,
     unreachable_since === null ? null : `unreachable since ${unreachable_since}`,
-    hasHostKey(settings) && settings.host_key_sha256 === null
-      ? 'host key not accepted'
-      : errorOf(health, unreachable_since === null),
-    newHostKeysOf(endpoint).length > 0 ? 'a new host key is announced' : null,
+    health === 'endpoint_host_key_not_accepted' ? 'host key not accepted' : errorOf(endpoint),
+    health === 'endpoint_host_key_expires_soon' ? 'host key expires soon' : null,
+    announces(endpoint) ? 'a new host key is announced' : null,
   ].filter((state) => state !== null);
   return states.length === 0 ? 'ready' : states.join(', ');
 }
 
-function errorOf(health: EndpointConnectivity | undefined, dated: boolean): string | null {
+function errorOf({ health, unreachable_since }: answers.Endpoint): string | null {
   if (!health?.error) return null;
   const { error, error_since } = health;
-  return dated && error_since !== null ? `${error.message} since ${error_since}` : error.message;
+  return unreachable_since === null && error_since !== null
+    ? `${error.message} since ${error_since}`
+    : error.message;
 }

@@ -1,20 +1,36 @@
 import type { Command } from 'commander';
-import { FLOW_LATE_MS } from '../../contract/flows/answers.ts';
+import type { Endpoint } from '../../contract/endpoints/answers.ts';
+import { toEndpoint } from '../../contract/endpoints/views.ts';
 import { toKey } from '../../contract/keys.ts';
 import { COUNTED_TO } from '../../contract/pages.ts';
-import { CONSUMER_SLOW_SECONDS } from '../../contract/projections.ts';
 import { COUNTED_FAILURES } from '../../contract/transfers/answers.ts';
-import { type Endpoint, hasHostKey, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
+import {
+  announces,
+  expiresSoon,
+  healthOf,
+  isBehind,
+  isLate,
+  notRetried,
+  type Rule,
+  recentSince,
+  SEVERITY,
+  type Severity,
+  WAITED_MINUTES,
+  WAITING_STATUSES,
+  waitingUntil,
+} from '../../domain/attention.ts';
 import { TRANSFER_STATUSES } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
 import { queueDepth } from '../../processes/dispatch/job-table/figures.ts';
 import { liveMovers } from '../../processes/dispatch/live-movers.ts';
+import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { endpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import { showFlows } from '../../processes/flows/show-flows.ts';
 import { type ProjectionStatus, projectionStatus } from '../../processes/projections/status.ts';
 import { listDeliveries } from '../../processes/webhooks/delivery-table/read.ts';
 import { listEndpoints, listKeys } from '../../projections/catalog/queries.ts';
 import { listFlows } from '../../projections/flows/queries.ts';
+import { listTransfers } from '../../projections/transfers/queries.ts';
 import { summarizeTransfers } from '../../projections/transfers/summary.ts';
 import { stateOf as stateOfEndpoint } from '../endpoints/show.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -24,15 +40,13 @@ import { fromReadModels } from '../program/read-model.ts';
 import { withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
 
-const DAY_MS = 24 * 3_600_000;
 /** The newest flows that are looked at. */
 const FLOWS = 1_000;
 
 /** What one part of the installation does. */
 interface Check {
   name: string;
-  /** `problem`: an operator must act now. `warning`: an operator must act soon. */
-  state: 'ok' | 'warning' | 'problem';
+  state: 'ok' | Severity;
   detail: string;
   /** What needs attention, one line each. */
   items: string[];
@@ -70,6 +84,7 @@ function check(installation: Installation, account: string): Promise<Check[]> {
       readModels(installation),
       movers(installation),
       transfers(installation, account),
+      waiting(installation, account),
       endpoints(installation),
       flows(installation, account),
       deliveries(installation, account),
@@ -82,12 +97,12 @@ async function readModels(installation: Installation): Promise<Check> {
   const all = await projectionStatus(installation);
   const stopped = all.filter(({ running }) => !running);
   const slow = all.filter(
-    ({ running, lag_seconds }) => running && lag_seconds >= CONSUMER_SLOW_SECONDS,
+    ({ running, lag_seconds }) => running && isBehind({ state: 'running', lag_seconds }),
   );
   const behind = all.filter(({ lag_events }) => lag_events > 0).length;
   return {
     name: 'log',
-    state: stopped.length > 0 || slow.length > 0 ? 'problem' : 'ok',
+    state: stateIf(stopped.length > 0 || slow.length > 0, 'consumer_behind'),
     detail:
       behind === 0
         ? `all ${all.length} consumers are at its end`
@@ -110,7 +125,7 @@ async function movers({ sql }: Installation): Promise<Check> {
   const all = (jobs: 'moving' | 'due' | 'later') => queue.reduce((sum, of) => sum + of[jobs], 0);
   return {
     name: 'movers',
-    state: live.length === 0 ? 'problem' : 'ok',
+    state: stateIf(live.length === 0, 'no_mover'),
     detail:
       `${many(live.length, 'process', 'processes')}, ${slots} slots; ` +
       `${many(all('moving'), 'transfer moves', 'transfers move')}, ${all('due')} wait, ` +
@@ -120,7 +135,7 @@ async function movers({ sql }: Installation): Promise<Check> {
 }
 
 async function transfers({ sql }: Installation, account: string): Promise<Check> {
-  const from = new Date(Date.now() - DAY_MS).toISOString();
+  const from = recentSince();
   const { byStatus, failures, retried } = await summarizeTransfers(
     sql,
     account,
@@ -128,10 +143,10 @@ async function transfers({ sql }: Installation, account: string): Promise<Check>
     COUNTED_FAILURES,
   );
   const counts = TRANSFER_STATUSES.filter((status) => byStatus[status] > 0);
-  const open = byStatus.failed - retried;
+  const open = notRetried({ by_status: byStatus, retried });
   return {
     name: 'transfers',
-    state: open > 0 ? 'problem' : 'ok',
+    state: stateIf(open > 0, 'transfers_failed'),
     detail:
       `of ${account} in 24 hours: ` +
       (counts.map((status) => `${byStatus[status]} ${status}`).join(', ') || 'none'),
@@ -148,43 +163,79 @@ async function transfers({ sql }: Installation, account: string): Promise<Check>
   };
 }
 
+async function waiting({ sql }: Installation, account: string): Promise<Check> {
+  const to = waitingUntil();
+  const found = await Promise.all(
+    WAITING_STATUSES.map(async (status) => {
+      const filter = { status, to };
+      const oldestFirst = { limit: 1, offset: 0, sort: 'created_at' } as const;
+      const { transfers, total } = await listTransfers(sql, account, filter, oldestFirst);
+      return { status, oldest: transfers[0], total };
+    }),
+  );
+  const waits = await findWaits(
+    sql,
+    found.flatMap(({ oldest }) => oldest ?? []),
+  );
+  const all = found.reduce((sum, { total }) => sum + total, 0);
+  return {
+    name: 'waiting',
+    state: stateIf(all > 0, 'transfers_waiting'),
+    detail:
+      `${all === 0 ? 'no transfers' : many(all, 'transfer', 'transfers')} of ${account} ` +
+      `for more than ${WAITED_MINUTES} minutes`,
+    items: found.flatMap(({ status, oldest, total }) => {
+      if (oldest === undefined) return [];
+      const { transfer_id, created_at } = oldest.facts;
+      const reason = waits.get(transfer_id)?.message;
+      return [
+        `${total} ${status}, the oldest ${transfer_id} since ${created_at}` +
+          (reason === undefined ? '' : `: ${reason}`),
+      ];
+    }),
+  };
+}
+
 async function endpoints({ sql }: Installation): Promise<Check> {
-  const [all, health] = await Promise.all([listEndpoints(sql), endpointConnectivity(sql)]);
-  const isIll = ({ endpoint_id, unreachable_since }: Endpoint) =>
-    unreachable_since !== null || Boolean(health.get(endpoint_id)?.error);
-  const hasNewKey = (endpoint: Endpoint) =>
-    newHostKeysOf(endpoint).length > 0 ||
-    (hasHostKey(endpoint.settings) && endpoint.settings.host_key_sha256 === null);
-  const noted = all.filter((endpoint) => isIll(endpoint) || hasNewKey(endpoint));
+  const [configured, health] = await Promise.all([listEndpoints(sql), endpointConnectivity(sql)]);
+  const all = configured.map((endpoint) =>
+    toEndpoint(endpoint, health.get(endpoint.endpoint_id), null),
+  );
+  const rulesOf = (endpoint: Endpoint): Rule[] => {
+    const found = healthOf(endpoint);
+    return [
+      ...(found === 'reachable' || found === 'not_tried' ? [] : [found]),
+      ...(announces(endpoint) ? ['endpoint_announces_host_key' as const] : []),
+    ];
+  };
+  const noted = all.filter((endpoint) => rulesOf(endpoint).length > 0);
   return {
     name: 'endpoints',
-    state: noted.some(isIll) ? 'problem' : noted.length > 0 ? 'warning' : 'ok',
+    state: worst(noted.flatMap(rulesOf)),
     detail: `${all.length}, of which ${all.filter(({ paused }) => paused).length || 'none'} paused`,
-    items: noted.map(
-      (endpoint) =>
-        `${endpoint.name}: ${stateOfEndpoint(endpoint, health.get(endpoint.endpoint_id))}`,
-    ),
+    items: noted.map((endpoint) => `${endpoint.name}: ${stateOfEndpoint(endpoint)}`),
   };
 }
 
 async function flows({ sql }: Installation, account: string): Promise<Check> {
   const { flows, total } = await listFlows(sql, account, {}, { limit: FLOWS, offset: 0 });
-  const items = (await showFlows(sql, flows)).flatMap(
-    ({ name, failing, delayed_by, next_run_at }) => {
-      if (failing !== null)
-        return [`${name} cannot list its folder since ${failing.since}: ${failing.error.message}`];
-      const isLate =
-        delayed_by === null &&
-        next_run_at !== null &&
-        Date.now() - Date.parse(next_run_at) > FLOW_LATE_MS;
-      return isLate ? [`${name} was due at ${next_run_at}: does the role monitor run?`] : [];
-    },
-  );
+  const found = (await showFlows(sql, flows)).flatMap((flow): { rule: Rule; item: string }[] => {
+    const { name, failing, next_run_at } = flow;
+    if (failing !== null) {
+      const { since, error } = failing;
+      const item = `${name} cannot list its folder since ${since}: ${error.message}`;
+      return [{ rule: 'flow_failing', item }];
+    }
+    if (!isLate(flow)) return [];
+    return [
+      { rule: 'flow_late', item: `${name} was due at ${next_run_at}: does the role monitor run?` },
+    ];
+  });
   return {
     name: 'flows',
-    state: items.length > 0 ? 'problem' : 'ok',
+    state: worst(found.map(({ rule }) => rule)),
     detail: `${total} of ${account}`,
-    items,
+    items: found.map(({ item }) => item),
   };
 }
 
@@ -194,7 +245,7 @@ async function deliveries({ sql }: Installation, account: string): Promise<Check
   const more = total >= COUNTED_TO ? ' or more' : '';
   return {
     name: 'webhooks',
-    state: total > 0 ? 'problem' : 'ok',
+    state: stateIf(total > 0, 'deliveries_failed'),
     detail: `${total === 0 ? 'no' : total}${more} failed deliveries of ${account}`,
     items: total > 0 ? ['`waybill webhooks deliveries --status failed` lists them'] : [],
   };
@@ -202,13 +253,24 @@ async function deliveries({ sql }: Installation, account: string): Promise<Check
 
 async function keys({ sql }: Installation): Promise<Check> {
   const active = (await listKeys(sql)).map(toKey).filter(({ status }) => status === 'active');
-  const ending = active.filter(({ expiring_soon }) => expiring_soon);
+  const ending = active.filter(expiresSoon);
   return {
     name: 'keys',
-    state: ending.length > 0 ? 'warning' : 'ok',
+    state: stateIf(ending.length > 0, 'key_expires_soon'),
     detail: `${active.length} active`,
     items: ending.map(({ name, expires_at }) => `${name} expires at ${expires_at}`),
   };
+}
+
+function stateIf(applies: boolean, rule: Rule): Check['state'] {
+  return applies ? SEVERITY[rule] : 'ok';
+}
+
+/** Returns the state of a part for which these rules apply. */
+function worst(rules: Rule[]): Check['state'] {
+  const severities: Severity[] = rules.map((rule) => SEVERITY[rule]);
+  if (severities.includes('problem')) return 'problem';
+  return severities.length > 0 ? 'warning' : 'ok';
 }
 
 function many(count: number, one: string, more: string): string {

@@ -1,12 +1,9 @@
 // Made from src/domain and src/contract by `npm run console-api`.
 
 export const BANDWIDTH_WINDOWS = 20;
-export const CONSUMER_SLOW_SECONDS = 60;
 export const COUNTED_FAILURES = 10000;
 export const COUNTED_TO = 10000;
 export const DEFAULT_CONNECTIONS = 16;
-export const EXPIRING_SOON_MS = 604800000;
-export const FLOW_LATE_MS = 300000;
 export const LAG_COUNTED_TO = 1000;
 export const LONGEST_PAGE = 100;
 export const METADATA_KEYS = 10;

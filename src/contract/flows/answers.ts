@@ -9,9 +9,6 @@ import { batchId, flowId, transferId } from '../transfers/requests.ts';
 import { uri } from '../uri.ts';
 import { flowStart, flowStatus } from './requests.ts';
 
-/** A flow that is due for longer does not run: the process that lists folders is away or stuck. */
-export const FLOW_LATE_MS = 5 * 60_000;
-
 const runId = z.string().meta({ examples: ['run_01JZ8Q6W3N5V4T2R1P0M9K8J7H'] });
 const path = z.string().meta({ examples: ['2026/orders.csv'] });
 const version = z

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
 import { freePort } from '../../support/network/free-port.ts';
 import {
   createTestDatabase,
@@ -9,6 +10,8 @@ import {
 } from '../../support/postgres/test-database.ts';
 import { LONG } from '../../support/run/long.ts';
 import { CLI_TIMEOUT_MS, type Cli, createCli, settingsFor } from '../../support/service/cli.ts';
+import { configureEndpoint, openTestInstallation } from '../../support/service/installation.ts';
+import { appendTransfer } from '../../support/webhooks/webhooks.ts';
 
 vi.setConfig({ testTimeout: CLI_TIMEOUT_MS });
 
@@ -57,6 +60,60 @@ describeWithPostgres('waybill status', () => {
     expect(before.stdout).toMatch(/^warning {2}keys +1 active\n +night job expires at 2/m);
   });
 
+  it('judges what may be amiss as Home does: a warning, which is no problem', async () => {
+    const installation = await openTestInstallation();
+    try {
+      const { sql, store, environment } = installation;
+      const status = async () => {
+        const found = await createCli(environment).run(['status', '--json']);
+        return Object.fromEntries(found.json<Part>().map((part) => [part.name, part]));
+      };
+      expect(await status()).toMatchObject({
+        waiting: { state: 'ok', detail: 'no transfers of acc_default for more than 15 minutes' },
+        endpoints: { state: 'ok' },
+      });
+
+      const endpointId = await configureEndpoint(installation, {
+        name: 'doubtful',
+        protocol: 'sftp',
+        host: '127.0.0.1',
+        port: await freePort(),
+        host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+        username: 'waybill',
+        password: 'secret',
+      });
+      const probed = (code: 'connection_failed' | 'host_key_mismatch', message: string) =>
+        noteObservation(sql, {
+          endpointId,
+          connected: code === 'host_key_mismatch',
+          error: { code, message },
+          probe: { latencyMs: 1, fingerprint: null },
+        });
+      await probed('connection_failed', 'connection refused');
+      const created_at = new Date(Date.now() - 16 * 60_000).toISOString();
+      const { transferId } = await appendTransfer(store, [], { created_at });
+      await appendTransfer(store, [], { created_at: new Date().toISOString() });
+      expect(await status()).toMatchObject({
+        waiting: {
+          state: 'warning',
+          detail: '1 transfer of acc_default for more than 15 minutes',
+          items: [
+            expect.stringContaining(`1 pending, the oldest ${transferId} since ${created_at}`),
+          ],
+        },
+        endpoints: {
+          state: 'warning',
+          items: [expect.stringMatching(/^doubtful: connection refused since 2/)],
+        },
+      });
+
+      await probed('host_key_mismatch', 'another host key');
+      expect(await status()).toMatchObject({ endpoints: { state: 'problem' } });
+    } finally {
+      await installation.close();
+    }
+  });
+
   it('says what needs attention while the service runs', LONG, async () => {
     service = cli.start(['serve', '--roles', 'projector,mover,webhooks,monitor']);
     await expect.poll(async () => (await parts()).code, { timeout: 60_000 }).toBe(0);
@@ -65,6 +122,7 @@ describeWithPostgres('waybill status', () => {
       movers: { state: 'ok', detail: expect.stringMatching(/^1 process, \d+ slots; 0 /) },
       endpoints: { state: 'ok', detail: '0, of which none paused' },
       flows: { state: 'ok', detail: '0 of acc_default' },
+      waiting: { state: 'ok' },
       webhooks: { state: 'ok', detail: 'no failed deliveries of acc_default' },
       keys: { state: 'warning' },
     });

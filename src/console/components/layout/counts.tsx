@@ -1,4 +1,13 @@
-import { expiring, failing, notRetried, rejecting, slow, unreachable } from '../../attention.ts';
+import { notRetried } from '../../../domain/attention.ts';
+import {
+  behind,
+  expiring,
+  failing,
+  notTrusted,
+  rejecting,
+  toneOf,
+  unreachable,
+} from '../../attention.ts';
 import { useOverview } from '../../overview.tsx';
 import { MARKS, type Tone } from '../values/status.tsx';
 
@@ -18,34 +27,42 @@ export function useCounts(): Partial<Record<string, Count[]>> {
   const failed = summary?.data ? notRetried(summary.data) : 0;
   const down = endpoints?.data ? unreachable(endpoints.data).length : 0;
   const locked = endpoints?.data ? rejecting(endpoints.data).length : 0;
+  const distrusted = endpoints?.data ? notTrusted(endpoints.data).length : 0;
   const unlisted = flows?.data ? failing(flows.data).length : 0;
   const undelivered = failedDeliveries?.data?.pagination.total ?? 0;
   const ending = keys?.data ? expiring(keys.data).length : 0;
-  const behind = consumers?.data ? slow(consumers.data).length : 0;
+  const lagging = consumers?.data ? behind(consumers.data).length : 0;
   const all: Record<string, Count[]> = {
     '/console/transfers': [
       { tone: 'active', number: in_progress, label: 'moving' },
-      { tone: 'bad', number: failed, label: 'failed in 24 hours' },
+      { tone: toneOf('transfers_failed'), number: failed, label: 'failed in 24 hours' },
     ],
-    '/console/flows': [{ tone: 'bad', number: unlisted, label: 'failing' }],
-    '/console/webhooks/failed-deliveries': [{ tone: 'bad', number: undelivered, label: 'failed' }],
+    '/console/flows': [{ tone: toneOf('flow_failing'), number: unlisted, label: 'failing' }],
+    '/console/webhooks/failed-deliveries': [
+      { tone: toneOf('deliveries_failed'), number: undelivered, label: 'failed' },
+    ],
     '/console/operations': [
       {
-        tone: 'warning',
-        number: behind,
-        label: behind === 1 ? 'consumer behind' : 'consumers behind',
+        tone: toneOf('consumer_behind'),
+        number: lagging,
+        label: lagging === 1 ? 'consumer behind' : 'consumers behind',
       },
     ],
     '/console/settings/endpoints': [
-      { tone: 'bad', number: down, label: 'unreachable' },
+      { tone: toneOf('endpoint_unreachable'), number: down, label: 'unreachable' },
       {
-        tone: 'bad',
+        tone: toneOf('endpoint_rejects_sign_in'),
         number: locked,
         label: locked === 1 ? 'rejects the sign-in' : 'reject the sign-in',
       },
+      { tone: toneOf('endpoint_not_trusted'), number: distrusted, label: 'not trusted' },
     ],
     '/console/settings/api-keys': [
-      { tone: 'warning', number: ending, label: ending === 1 ? 'expires soon' : 'expire soon' },
+      {
+        tone: toneOf('key_expires_soon'),
+        number: ending,
+        label: ending === 1 ? 'expires soon' : 'expire soon',
+      },
     ],
   };
   const positive = Object.entries(all).map(

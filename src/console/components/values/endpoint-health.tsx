@@ -1,5 +1,6 @@
+import { type EndpointHealth, healthOf } from '../../../domain/attention.ts';
 import type { AcceptedHostKey, AnnouncedHostKey, Endpoint } from '../../api/api-types.ts';
-import { EXPIRING_SOON_MS } from '../../api/limits.ts';
+import { toneOf } from '../../attention.ts';
 import { Status, type Tone } from './status.tsx';
 
 /** Returns the accepted host keys; undefined if the protocol has none. */
@@ -12,33 +13,28 @@ export function newHostKeysOf(endpoint: Endpoint): AnnouncedHostKey[] {
   return 'announced_host_keys' in endpoint ? endpoint.announced_host_keys : [];
 }
 
-/** Returns true if the key that the server shows is accepted only for some more days. */
-function hostKeyExpiresSoon(endpoint: Endpoint): boolean {
-  const shown = endpoint.health?.fingerprint;
-  const expiry = hostKeysOf(endpoint)?.find(({ sha256 }) => sha256 === shown)?.expires_at;
-  return expiry ? Date.parse(expiry) - Date.now() < EXPIRING_SOON_MS : false;
-}
-
-/** The health of an endpoint whose server answers, and rejected the last sign-in. */
-export const REJECTED = { tone: 'bad', label: 'Sign-in rejected' } as const;
+const LABELS: Record<EndpointHealth, string> = {
+  endpoint_unreachable: 'Unreachable',
+  endpoint_host_key_not_accepted: 'Host key not accepted',
+  endpoint_rejects_sign_in: 'Sign-in rejected',
+  endpoint_not_trusted: 'Server not trusted',
+  endpoint_probe_failed: 'Last probe failed',
+  endpoint_host_key_expires_soon: 'Host key expires soon',
+  reachable: 'Reachable',
+  not_tried: 'Not tried yet',
+};
 
 /** Returns whether transfers can reach the endpoint, as far as is known. */
-export function healthOf(endpoint: Endpoint): { tone: Tone; label: string } {
-  const { health, unreachable_since } = endpoint;
-  if (unreachable_since !== null) return { tone: 'bad', label: 'Unreachable' };
-  if (hostKeysOf(endpoint)?.length === 0)
-    return { tone: 'warning', label: 'Host key not accepted' };
-  if (health?.error?.code === 'auth_failed') return REJECTED;
-  if (health?.error) return { tone: 'warning', label: 'Last probe failed' };
-  if (hostKeyExpiresSoon(endpoint)) return { tone: 'warning', label: 'Host key expires soon' };
-  return health?.last_success_at
-    ? { tone: 'good', label: 'Reachable' }
-    : { tone: 'neutral', label: 'Not tried yet' };
+export function shownHealthOf(endpoint: Endpoint): { tone: Tone; label: string } {
+  const health = healthOf(endpoint);
+  const label = LABELS[health];
+  if (health === 'reachable') return { tone: 'good', label };
+  return { tone: health === 'not_tried' ? 'neutral' : toneOf(health), label };
 }
 
 /** Shows the health of an endpoint, and whether it is paused. */
 export function EndpointStates({ endpoint }: { endpoint: Endpoint }) {
-  const { tone, label } = healthOf(endpoint);
+  const { tone, label } = shownHealthOf(endpoint);
   return (
     <span class="tags">
       <Status tone={tone}>{label}</Status>

@@ -2,7 +2,7 @@ import { useLocation } from 'preact-iso/router';
 import type { Endpoint, EndpointList } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { announcing, doubtful, rejecting, unreachable } from '../../attention.ts';
+import { announcing, doubtful, notTrusted, rejecting, unreachable } from '../../attention.ts';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { ListSearch } from '../../components/forms/list-search.tsx';
@@ -50,6 +50,7 @@ const COLUMNS: Column<Endpoint>[] = [
 const STATES: Record<string, { what: string; of: (endpoints: EndpointList) => Endpoint[] }> = {
   unreachable: { what: 'unreachable endpoints', of: unreachable },
   rejecting: { what: 'endpoints that reject the sign-in', of: rejecting },
+  untrusted: { what: 'endpoints whose servers are not trusted', of: notTrusted },
   doubtful: { what: 'endpoints that may not work', of: doubtful },
   announcing: { what: 'endpoints that announce a new host key', of: announcing },
 };

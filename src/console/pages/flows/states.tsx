@@ -1,5 +1,5 @@
+import { isOverdue } from '../../../domain/attention.ts';
 import type { Flow, FlowRun } from '../../api/api-types.ts';
-import { isLate } from '../../attention.ts';
 import { Strip } from '../../components/charts/strip.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { distance, Time } from '../../components/values/time.tsx';
@@ -51,7 +51,7 @@ export function NextRun({ flow: { next_run_at, delayed_by } }: { flow: Flow }) {
   if (next_run_at === null || Date.parse(next_run_at) > Date.now())
     return <Time at={next_run_at} />;
   if (delayed_by !== null) return <>When the open run ends</>;
-  if (!isLate(next_run_at)) return <>Now</>;
+  if (!isOverdue(next_run_at)) return <>Now</>;
   return (
     <>
       Due since <Time at={next_run_at} />

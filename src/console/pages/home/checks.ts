@@ -1,23 +1,25 @@
+import { notRetried, WAITED_MINUTES } from '../../../domain/attention.ts';
 import type { Endpoint, Movers, TransferSummary } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import { COUNTED_TO } from '../../api/limits.ts';
 import {
   announcing,
+  behind,
   doubtful,
   expiring,
   failing,
   late,
-  notRetried,
+  notTrusted,
   rejecting,
-  slow,
+  toneOf,
   unreachable,
 } from '../../attention.ts';
-import { healthOf } from '../../components/values/endpoint-health.tsx';
+import { shownHealthOf } from '../../components/values/endpoint-health.tsx';
 import { distance } from '../../components/values/time.tsx';
 import { duration, many } from '../../components/values/units.ts';
 import type { Overview, Part } from '../../overview.tsx';
 import type { Filter } from '../transfers/filter.ts';
-import { WAITED_MINUTES, type Waiting } from './waiting.ts';
+import type { Waiting } from './waiting.ts';
 
 const SHOWN = 5;
 
@@ -75,7 +77,7 @@ function transfers({ recent, summary }: Overview): Check {
     name: 'transfers',
     part: summary,
     findings: found(failed, {
-      tone: 'bad',
+      tone: toneOf('transfers_failed'),
       title: `${many(failed, 'transfer')} failed in 24 hours`,
       items: [
         ...timesOf(summary?.data?.failures ?? []),
@@ -120,7 +122,7 @@ function waitingOf(part: Part<Waiting[]>): Check {
     part,
     findings: (part?.data ?? []).flatMap(({ filter, total, oldest }) =>
       found(total, {
-        tone: 'warning',
+        tone: toneOf('transfers_waiting'),
         title: `${many(total, `${filter.status} transfer`)} ${total === 1 ? 'has' : 'have'} waited for more than ${WAITED_MINUTES} minutes`,
         items: oldest
           ? [
@@ -150,7 +152,7 @@ function flows({ flows: part }: Overview): Check {
     part,
     findings: [
       ...found(failed.length, {
-        tone: 'bad',
+        tone: toneOf('flow_failing'),
         title: `${many(failed.length, 'flow')} cannot list ${failed.length === 1 ? 'its folder' : 'their folders'}`,
         items: failed.map(({ id, name, failing }) => ({
           name,
@@ -162,7 +164,7 @@ function flows({ flows: part }: Overview): Check {
         link: { href: `${address}?state=failing`, label: 'Show failing flows' },
       }),
       ...found(overdue.length, {
-        tone: 'bad',
+        tone: toneOf('flow_late'),
         title: `${many(overdue.length, 'flow')} did not run when due`,
         items: overdue.map(({ id, name, next_run_at }) => ({
           name,
@@ -181,6 +183,7 @@ function endpoints({ endpoints: part }: Overview): Check {
   const down = unreachable(all);
   const locked = rejecting(all);
   const inDoubt = doubtful(all);
+  const distrusted = notTrusted(all);
   const withNewKey = announcing(all);
   const address = '/console/settings/endpoints';
   const itemOf = (endpoint: Endpoint): Item => ({
@@ -189,7 +192,7 @@ function endpoints({ endpoints: part }: Overview): Check {
     detail: [
       endpoint.unreachable_since
         ? `went down ${distance(endpoint.unreachable_since)}`
-        : [healthOf(endpoint).label.toLowerCase(), since(endpoint, 'first')]
+        : [shownHealthOf(endpoint).label.toLowerCase(), since(endpoint, 'first')]
             .filter(Boolean)
             .join(', '),
       endpoint.health?.error?.message,
@@ -202,13 +205,13 @@ function endpoints({ endpoints: part }: Overview): Check {
     part,
     findings: [
       ...found(down.length, {
-        tone: 'bad',
+        tone: toneOf('endpoint_unreachable'),
         title: `${many(down.length, 'endpoint')} ${down.length === 1 ? 'is' : 'are'} unreachable`,
         items: down.map(itemOf),
         link: { href: `${address}?state=unreachable`, label: 'Show unreachable endpoints' },
       }),
       ...found(locked.length, {
-        tone: 'bad',
+        tone: toneOf('endpoint_rejects_sign_in'),
         title: `${many(locked.length, 'endpoint')} ${locked.length === 1 ? 'rejects' : 'reject'} the sign-in`,
         items: locked.map((endpoint) => ({
           name: endpoint.name,
@@ -217,14 +220,20 @@ function endpoints({ endpoints: part }: Overview): Check {
         })),
         link: { href: `${address}?state=rejecting`, label: 'Show endpoints that reject it' },
       }),
+      ...found(distrusted.length, {
+        tone: toneOf('endpoint_not_trusted'),
+        title: `${many(distrusted.length, 'server')} ${distrusted.length === 1 ? 'is' : 'are'} not trusted`,
+        items: distrusted.map(itemOf),
+        link: { href: `${address}?state=untrusted`, label: 'Show servers that are not trusted' },
+      }),
       ...found(inDoubt.length, {
-        tone: 'warning',
+        tone: toneOf('endpoint_probe_failed'),
         title: `${many(inDoubt.length, 'endpoint')} may not work`,
         items: inDoubt.map(itemOf),
         link: { href: `${address}?state=doubtful`, label: 'Show endpoints in doubt' },
       }),
       ...found(withNewKey.length, {
-        tone: 'warning',
+        tone: toneOf('endpoint_announces_host_key'),
         title: `${many(withNewKey.length, 'endpoint')} ${withNewKey.length === 1 ? 'announces' : 'announce'} a new host key`,
         items: withNewKey.map(({ id, name }) => ({
           name,
@@ -234,7 +243,7 @@ function endpoints({ endpoints: part }: Overview): Check {
         link: { href: `${address}?state=announcing`, label: 'Show endpoints with new keys' },
       }),
     ],
-    fine: 'No endpoint is unreachable or rejects the sign-in.',
+    fine: 'No endpoint is unreachable or rejects the sign-in, and each server is trusted.',
   };
 }
 
@@ -251,7 +260,7 @@ function deliveries({ failedDeliveries: part }: Overview): Check {
     name: 'deliveries',
     part,
     findings: found(total, {
-      tone: 'bad',
+      tone: toneOf('deliveries_failed'),
       title: `${total.toLocaleString('en')}${more} webhook ${total === 1 ? 'delivery' : 'deliveries'} failed`,
       items: newest
         ? [
@@ -273,7 +282,7 @@ function moversOf(part: Part<Movers>): Check {
     name: 'movers',
     part,
     findings: found(part?.data?.data.length === 0 ? 1 : 0, {
-      tone: 'bad',
+      tone: toneOf('no_mover'),
       title: 'No mover is running',
       items: [{ name: 'Transfers wait', detail: 'until a process with the role mover starts' }],
       link: { href: '/console/operations', label: 'Open Operations' },
@@ -283,15 +292,14 @@ function moversOf(part: Part<Movers>): Check {
 }
 
 function consumers({ consumers: part }: Overview): Check {
-  const behind = part?.data ? slow(part.data) : [];
-  const failed = behind.some(({ state }) => state === 'failed');
+  const lagging = part?.data ? behind(part.data) : [];
   return {
     name: 'consumers',
     part,
-    findings: found(behind.length, {
-      tone: failed ? 'bad' : 'warning',
-      title: `${many(behind.length, 'consumer')} of the log ${behind.length === 1 ? 'is' : 'are'} behind`,
-      items: behind.map(({ name, state, detail, lag_seconds }) => ({
+    findings: found(lagging.length, {
+      tone: toneOf('consumer_behind'),
+      title: `${many(lagging.length, 'consumer')} of the log ${lagging.length === 1 ? 'is' : 'are'} behind`,
+      items: lagging.map(({ name, state, detail, lag_seconds }) => ({
         name,
         detail:
           state === 'failed'
@@ -310,7 +318,7 @@ function keys({ keys: part }: Overview): Check {
     name: 'API keys',
     part,
     findings: found(ending.length, {
-      tone: 'warning',
+      tone: toneOf('key_expires_soon'),
       title: `${many(ending.length, 'API key')} ${ending.length === 1 ? 'expires' : 'expire'} within seven days`,
       items: ending.map(({ name, expires_at }) => ({
         name,

@@ -1,4 +1,4 @@
-import { EndpointStates, healthOf } from '../../components/values/endpoint-health.tsx';
+import { EndpointStates, shownHealthOf } from '../../components/values/endpoint-health.tsx';
 import { useOverview } from '../../overview.tsx';
 import { placeOf } from './new/place.ts';
 
@@ -6,7 +6,7 @@ import { placeOf } from './new/place.ts';
 export function EndpointLink({ of }: { of: string }) {
   const { endpoint } = placeOf(of, useOverview().endpoints?.data?.data ?? []);
   if (endpoint === null) return null;
-  const troubled = endpoint.paused || ['bad', 'warning'].includes(healthOf(endpoint).tone);
+  const troubled = endpoint.paused || ['bad', 'warning'].includes(shownHealthOf(endpoint).tone);
   return (
     <span class="endpoint-link">
       Endpoint <a href={`/console/settings/endpoints/${endpoint.id}`}>{endpoint.name}</a>
