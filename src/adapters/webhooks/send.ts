@@ -9,6 +9,8 @@ import { explainFailure, RefusedAddress } from './failures.ts';
 import { createHostResolver, type ResolveHost } from './resolve.ts';
 
 export const ATTEMPT_WITHIN_MS = 10_000;
+/** The share of an attempt that the look-up of a name may take. The rest is for the request. */
+const LOOKED_UP_WITHIN = 0.9;
 const RESPONSE_BYTES_KEPT = 4_096;
 /** A busy connection is replaced after this time, so that a name may move to another address. */
 const RENEW_AFTER_MS = 60_000;
@@ -65,13 +67,17 @@ export interface SenderOptions {
  */
 export function createWebhookSender({
   allowedCidrs,
-  resolve = createHostResolver(),
+  resolve,
   onRefused = () => undefined,
   withinMs = ATTEMPT_WITHIN_MS,
   renewAfterMs = RENEW_AFTER_MS,
 }: SenderOptions): WebhookSender {
   const agent = new Agent({
-    connect: createConnector(allowedCidrs, resolve, withinMs),
+    connect: createConnector(
+      allowedCidrs,
+      resolve ?? createHostResolver({ withinMs: LOOKED_UP_WITHIN * withinMs }),
+      withinMs,
+    ),
     allowH2: false,
     pipelining: 1,
     clientTtl: renewAfterMs,

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
 import { createHostResolver } from '../../../src/adapters/webhooks/resolve.ts';
 
@@ -15,14 +16,23 @@ afterEach(async () => {
 /**
  * A DNS server that knows alive.example, never answers for silent.example and the names below it,
  * nor for the IPv6 addresses of half.alive.example, refuses "refused" and fails for "failing", and
- * reports every other name as unknown. Returns a function that returns its address and port.
+ * reports every other name as unknown. It answers for slow.alive.example after 3.5 seconds, and
+ * ignores the first two queries for lost.alive.example. Returns a function that returns its address
+ * and port.
  */
 async function nameServer(): Promise<() => string[]> {
   const socket = createSocket('udp4');
-  undo.push(() => socket.close());
-  socket.on('message', (query, { port, address }) => {
+  const open = new AbortController();
+  undo.push(() => {
+    open.abort();
+    socket.close();
+  });
+  let lost = 0;
+  socket.on('message', async (query, { port, address }) => {
     const name = query.toString('latin1');
-    if (name.includes('silent')) return;
+    if (name.includes('silent') || (name.includes('lost') && lost++ < 2)) return;
+    if (name.includes('slow')) await sleep(3_500);
+    if (open.signal.aborted) return;
     const wantsFour = query.readUInt16BE(query.indexOf(0, 12) + 1) === 1;
     if (name.includes('half') && !wantsFour) return;
     const known = name.includes('alive') && wantsFour;
@@ -47,7 +57,7 @@ function statusOf(name: string): number {
 }
 
 it('names with silent servers delay no other name', async () => {
-  const resolve = createHostResolver({ servers: await nameServer() });
+  const resolve = createHostResolver({ servers: await nameServer(), withinMs: 5_000 });
   let ended = 0;
   const silent = Array.from({ length: 8 }, (_, i) =>
     resolve(`${i}.silent.example`).catch(({ code }: { code: string }) => {
@@ -67,6 +77,25 @@ it('a name server that drops the queries for IPv6 delays no other address', asyn
     resolve('half.alive.example'),
   ]);
   expect(await first).toEqual([{ address: '192.0.2.7', family: 4 }]);
+}, 30_000);
+
+it('a slow DNS answers all the same, also one that was fast before', async () => {
+  const resolve = createHostResolver({ servers: await nameServer() });
+  for (const i of [1, 2, 3, 4]) await resolve(`${i}.alive.example`);
+  expect(await resolve('slow.alive.example')).toEqual([{ address: '192.0.2.7', family: 4 }]);
+}, 30_000);
+
+it('a lost query is repeated, and goes to the next name server', async () => {
+  const servers = await nameServer();
+  const silent = createSocket('udp4').bind(0, '127.0.0.1');
+  undo.push(() => silent.close());
+  await once(silent, 'listening');
+  const both = [`127.0.0.1:${silent.address().port}`, ...servers()];
+  const found = await Promise.all([
+    createHostResolver({ servers })('lost.alive.example'),
+    createHostResolver({ servers: () => both })('alive.example'),
+  ]);
+  for (const addresses of found) expect(addresses).toEqual([{ address: '192.0.2.7', family: 4 }]);
 }, 30_000);
 
 /** Creates a hosts file and a resolv.conf with these texts. */
@@ -155,8 +184,6 @@ it('other servers and names of the system count without a restart', async () => 
   await expect(resolve('alive.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
   servers = await nameServer();
   await writeFile(files.hosts, '10.1.2.4 receiver');
-  await expect
-    .poll(() => resolve('alive.example').catch(() => null))
-    .toEqual([{ address: '192.0.2.7', family: 4 }]);
-  expect(await resolve('receiver')).toEqual([{ address: '10.1.2.4', family: 4 }]);
+  expect(await resolve('alive.example')).toEqual([{ address: '192.0.2.7', family: 4 }]);
+  await expect.poll(() => resolve('receiver')).toEqual([{ address: '10.1.2.4', family: 4 }]);
 });
