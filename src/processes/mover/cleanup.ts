@@ -21,6 +21,8 @@ import { endLook, giveUpLooks, type LateLook } from '../late-looks.ts';
 import type { ResumeRecord } from './move/move-state.ts';
 
 const CONCURRENT = 4;
+/** Looks that go before clean-ups, which may be so many that they take hours. */
+const LOOKS_FIRST = 2;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */
 const MAX_TRIES = 25;
 /** Pause if no clean-up was due. */
@@ -212,10 +214,13 @@ async function takeDue({ sql, silent, long }: CleanupDeps): Promise<Task[]> {
   return due.length > 0 || silent.size === 0 ? due : takeWithout(sql, busy);
 }
 
-/** Takes tasks that are due, clean-ups first, at other servers than these. */
+/** Takes tasks that are due, at other servers than these. Of both kinds if both are due. */
 async function takeWithout(sql: Sql, avoided: string[]): Promise<Task[]> {
-  const cleanups = await takeDueCleanups(sql, CONCURRENT, avoided);
-  const looks = await takeLooks(sql, CONCURRENT - cleanups.length, avoided);
+  const looks = await takeLooks(sql, LOOKS_FIRST, avoided);
+  const cleanups = await takeDueCleanups(sql, CONCURRENT - looks.length, avoided);
+  const left = CONCURRENT - looks.length - cleanups.length;
+  if (looks.length === LOOKS_FIRST && left > 0)
+    looks.push(...(await takeLooks(sql, left, avoided)));
   return [
     ...cleanups.map((cleanup) => cleanupTask(sql, cleanup)),
     ...looks.map((look) => lookTask(sql, look)),

@@ -72,6 +72,43 @@ describeWithPostgres('clean-ups at a server that does not answer', () => {
   });
 });
 
+describeWithPostgres('many clean-ups', () => {
+  it('leave places to looks for what late requests have done, and take those that are left', async () => {
+    const installation = await openTestInstallation();
+    onTestFinished(() => installation.close());
+    const { sql, vault, logger } = installation;
+    const endpoints = createEndpointPool({ vault, open: () => ({}) as never });
+    // No endpoint has that name, so each is done at once.
+    for (let i = 0; i < 4; i++) {
+      await sql`
+        insert into work.cleanups (transfer_id, account_id, destination, due_at)
+        values (${newId('txr')}, 'acc_default', 'sftp://elsewhere/a', now() - interval '1 hour')`;
+      await sql`
+        insert into work.late_looks (transfer_id, side, account_id, uri, due_at)
+        values (${newId('txr')}, 'destination', 'acc_default', 'sftp://elsewhere/a', now())`;
+    }
+    const deps = { sql, logger, endpoints, silent: new Map<string, number>(), long: new Map() };
+    const turns: object[] = [];
+    for (let turn = 0; turn < 3; turn++) {
+      await cleanUp(deps, new AbortController().signal);
+      const [{ cleanups, looks }] = await sql<[{ cleanups: number; looks: number }]>`
+        select (select count(*)::integer from work.cleanups) as cleanups,
+               (select count(*)::integer from work.late_looks where looks = 0) as looks`;
+      turns.push({ cleanups, looks });
+      if (turn === 0)
+        await sql`
+          insert into work.late_looks (transfer_id, side, account_id, uri, due_at)
+          select 'txr_' || n, 'destination', 'acc_default', 'sftp://elsewhere/a', now()
+            from generate_series(1, 4) n`;
+    }
+    expect(turns).toEqual([
+      { cleanups: 2, looks: 2 },
+      { cleanups: 0, looks: 4 },
+      { cleanups: 0, looks: 0 },
+    ]);
+  });
+});
+
 describeWithPostgres('clean-ups that take long', () => {
   it('go on while those at other servers run, four at a time, and end with the process', async () => {
     // As slow as a server that needs minutes to list a folder.
