@@ -12,14 +12,15 @@ type Hour = TransferSeries['data'][number];
 
 const HOUR_MS = 3_600_000;
 /** From the bottom of a column: failures stand on the axis, where they are easy to compare. */
-const ORDER: TransferStatus[] = [
-  'failed',
-  'cancelled',
-  'completed',
-  'in_progress',
-  'queued',
-  'pending',
-];
+const PLACES: Record<TransferStatus, number> = {
+  failed: 1,
+  cancelled: 2,
+  completed: 3,
+  in_progress: 4,
+  queued: 5,
+  pending: 6,
+};
+const ORDER = STATUSES.toSorted((a, b) => PLACES[a] - PLACES[b]);
 
 /** Draws the transfers of the last 24 hours by the hour of their creation and by state. */
 export function Hours() {
