@@ -7,6 +7,7 @@ import {
 } from '../../commands/endpoints.ts';
 import { saveEndpoint } from '../../commands/save-endpoint.ts';
 import { endpointQuery, endpointRequest } from '../../contract/endpoints/requests.ts';
+import { toEndpoint } from '../../contract/endpoints/views.ts';
 import { type Endpoint, newHostKeysOf } from '../../domain/endpoints/endpoint.ts';
 import { DomainError } from '../../domain/errors.ts';
 import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
@@ -18,7 +19,7 @@ import { parseRequest, readJson } from '../program/parse.ts';
 import { fromCatalog } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { addLimitCommand } from './limit.ts';
-import { printEndpoints, shown } from './show.ts';
+import { printEndpoints } from './show.ts';
 import { testAndPrint } from './test.ts';
 
 interface Json {
@@ -61,7 +62,7 @@ export function addEndpointCommands(program: Command): void {
     .command('list')
     .description('list endpoints: their settings, when each was last reached, and its state')
     .option('--q <words>', 'words that are part of the name, protocol, host, folder, bucket or id')
-    .option('--json', 'one JSON line an endpoint')
+    .option('--json', 'one JSON line an endpoint, as the API answers')
     .action(async ({ json, q: words }: Json & { q?: string }) => {
       const { q } = parseRequest(endpointQuery, { q: words }, 'The filter');
       const [found, health] = await withInstallation((installation) =>
@@ -72,7 +73,7 @@ export function addEndpointCommands(program: Command): void {
       );
       if (json)
         for (const endpoint of found)
-          await printJson({ ...shown(endpoint), health: health.get(endpoint.endpoint_id) ?? null });
+          await printJson(toEndpoint(endpoint, health.get(endpoint.endpoint_id), null));
       else await printEndpoints(found, health, q !== undefined);
     });
 

@@ -1,51 +1,12 @@
 import type * as answers from '../../contract/endpoints/answers.ts';
 import { toEndpoint } from '../../contract/endpoints/views.ts';
 import { announces, healthOf } from '../../domain/attention.ts';
-import {
-  addressIn,
-  type Endpoint,
-  hasHostKey,
-  newHostKeysOf,
-} from '../../domain/endpoints/endpoint.ts';
-import { hostKeysOf } from '../../domain/protocols/host-keys.ts';
-import { type EndpointSettings, protocolOf } from '../../domain/protocols/index.ts';
+import { addressIn, type Endpoint } from '../../domain/endpoints/endpoint.ts';
+import type { EndpointSettings } from '../../domain/protocols/index.ts';
 import { nameOfVia, viaOf } from '../../domain/protocols/via.ts';
 import type { EndpointConnectivity } from '../../processes/endpoints/connectivity.ts';
 import type { ConfiguredEndpoint } from '../../projections/catalog/queries.ts';
 import { type Columns, printTable } from '../program/output.ts';
-
-/** Returns an endpoint as `endpoints list --json` prints it. */
-export function shown(endpoint: Endpoint) {
-  const {
-    endpoint_id,
-    name,
-    settings,
-    sign_in,
-    max_connections,
-    accounts,
-    overwrite,
-    bandwidth = null,
-    paused,
-    unreachable_since,
-  } = endpoint;
-  return {
-    id: endpoint_id,
-    name,
-    ...settings,
-    ...(protocolOf(settings).via && { via: viaOf(settings) }),
-    ...(hasHostKey(settings) && {
-      host_keys: hostKeysOf(settings),
-      announced_host_keys: newHostKeysOf(endpoint),
-    }),
-    sign_in,
-    max_connections,
-    accounts,
-    overwrite,
-    bandwidth,
-    paused,
-    unreachable_since,
-  };
-}
 
 export function printEndpoints(
   endpoints: ConfiguredEndpoint[],

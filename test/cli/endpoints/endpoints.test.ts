@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { connect } from '../../../src/adapters/postgres/connect.ts';
+import { endpoint } from '../../../src/contract/endpoints/answers.ts';
 import {
   type DemoServer,
   fingerprintOf,
@@ -91,10 +92,11 @@ describeWithPostgres('waybill endpoints', () => {
       expect.objectContaining({
         name: 'hospital',
         max_connections: 3,
-        sign_in: 'password',
+        has_credentials: 'password',
         paused: false,
       }),
     ]);
+    expect(listed.json().map((line) => endpoint.parse(line))).toEqual(listed.json());
     expect(listed.stdout + (await cli.run(['audit', 'export'])).stdout).not.toContain(PASSWORD);
   });
 
