@@ -12,8 +12,9 @@ import { BULK_LIMIT } from '../src/contract/transfers/bulk.ts';
 import { PAYLOADS } from '../src/contract/webhooks/payloads.ts';
 import {
   CONSUMER_SLOW_SECONDS,
-  EXPIRING_SOON_MS,
+  EXPIRING_SOON_DAYS,
   FLOW_LATE_MS,
+  RECENT_HOURS,
   SEVERITY,
   WAITED_MINUTES,
 } from '../src/domain/attention.ts';
@@ -21,8 +22,7 @@ import { IDEMPOTENCY_HOURS } from '../src/domain/idempotency.ts';
 import { SESSION_HOURS, SESSION_IDLE_MINUTES } from '../src/domain/session.ts';
 import { TRANSFER_ERRORS } from '../src/domain/transfers/errors.ts';
 import { WAITING_REASONS } from '../src/domain/transfers/waiting-for.ts';
-
-const DAY_MS = 24 * 3_600_000;
+import { DELIVERED_KEPT_DAYS, FAILED_KEPT_DAYS } from '../src/domain/webhook.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const DOCUMENTS = [
@@ -75,6 +75,38 @@ describe('how long a session of the console lasts', () => {
     ['docs/roles.md', `sessions last up to ${SESSION_HOURS} hours`],
   ])('is in %s: %s', (document, sentence) => {
     expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('how long deliveries are kept', () => {
+  const [delivered, failed] = [DELIVERED_KEPT_DAYS, FAILED_KEPT_DAYS];
+  it.each([
+    [
+      'docs/clients.md',
+      `successful deliveries for ${delivered} days and failed ones for ${failed}`,
+    ],
+    ['docs/compliance.md', `| ${delivered} days, failed ones ${failed} days |`],
+    ['docs/operators.md', `| ${delivered} days; ${failed} days if it failed |`],
+    ['docs/operators.md', `delivered ones for ${delivered} days, failed ones for ${failed} days`],
+  ])('is in %s: %s', (document, sentence) => {
+    expect(textOf(document).replaceAll('\n', ' ')).toContain(sentence);
+  });
+});
+
+describe('src', () => {
+  it('writes no number of days as words: sentences have the constant', () => {
+    const sources = globSync('src/**/*.{ts,tsx}', { cwd: ROOT }).filter(
+      (file) => !file.startsWith('src/console/api/'),
+    );
+    const found = sources.flatMap((file) => {
+      const code = textOf(file).replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+      // A choice in a form says what its value is.
+      const sentences = code.replaceAll(/\['\w+', '[^']+'\]/g, '');
+      return [...sentences.matchAll(/\b(?:\d+|seven|thirty) days\b/g)].map(
+        ([words]) => `${words} in ${file}`,
+      );
+    });
+    expect(found).toEqual([]);
   });
 });
 
@@ -171,6 +203,12 @@ describe('docs/where-to-change.md', () => {
 });
 
 describe('docs/clients.md', () => {
+  it('says when a key expires soon', () => {
+    expect(textOf('docs/clients.md')).toContain(
+      `| ${EXPIRING_SOON_DAYS} days before an API key expires, once |`,
+    );
+  });
+
   it('lists every error of a transfer, with its effect and remedy', () => {
     const rows = Object.entries(TRANSFER_ERRORS).map(([code, { retryable, advice }]) => [
       `\`${code}\``,
@@ -219,15 +257,16 @@ describe('docs/operators.md', () => {
   });
 
   it.each([
+    `created in the last ${RECENT_HOURS} hours`,
     `created more than ${WAITED_MINUTES} minutes ago`,
     `due for more than ${inWord(FLOW_LATE_MS / 60_000)} minutes`,
     `has not processed is ${CONSUMER_SLOW_SECONDS} s old`,
-    `accepted for less than ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
-    `active API key expires within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
-    `whose host key expires within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
-    `announces keys that expire within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
-    `marks keys that expire within ${inWord(EXPIRING_SOON_MS / DAY_MS)} days`,
-    `is appended ${inWord(EXPIRING_SOON_MS / DAY_MS)} days before the end`,
+    `accepted for less than ${inWord(EXPIRING_SOON_DAYS)} days`,
+    `active API key expires within ${inWord(EXPIRING_SOON_DAYS)} days`,
+    `whose host key expires within ${inWord(EXPIRING_SOON_DAYS)} days`,
+    `announces keys that expire within ${inWord(EXPIRING_SOON_DAYS)} days`,
+    `marks keys that expire within ${inWord(EXPIRING_SOON_DAYS)} days`,
+    `is appended ${inWord(EXPIRING_SOON_DAYS)} days before the end`,
   ])('says when something needs attention: %s', (sentence) => {
     expect(textOf('docs/operators.md').replaceAll(/\n */g, ' ')).toContain(sentence);
   });

@@ -99,7 +99,7 @@ export async function revokeKey(deps: CommandDeps, keyId: string, cause: Cause):
   }
 }
 
-/** Records, once, that a key expires within seven days. */
+/** Records, once, that a key expires soon. */
 export async function announceKeyExpiry(
   deps: Pick<CommandDeps, 'store'>,
   keyId: string,

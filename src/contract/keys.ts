@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ACCOUNT, DEFAULT_ACCOUNT } from '../domain/account.ts';
-import { EXPIRING_SOON_MS } from '../domain/attention.ts';
+import { EXPIRING_SOON_DAYS, EXPIRING_SOON_MS } from '../domain/attention.ts';
 import type * as domain from '../domain/key.ts';
 import { LIFETIME } from '../domain/key.ts';
 import { ROLES } from '../domain/role.ts';
@@ -69,7 +69,7 @@ const fields = {
     .describe('The last four characters of the key.')
     .meta({ examples: ['6789'] }),
   status: z.enum(['active', 'expired', 'revoked']).meta({ id: 'KeyStatus' }),
-  expiring_soon: z.boolean().describe('Active, and expires within seven days.'),
+  expiring_soon: z.boolean().describe(`Active, and expires within ${EXPIRING_SOON_DAYS} days.`),
   created_at: timestamp,
   expires_at: timestamp.nullable().describe('Null for a key that never expires.'),
   revoked_at: timestamp.nullable(),

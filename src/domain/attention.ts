@@ -10,9 +10,9 @@ export type Severity = 'problem' | 'warning';
 
 /** Each rule, and how bad it is if it applies. */
 export const SEVERITY = {
-  /** Transfers of the last 24 hours failed, and were not retried. */
+  /** Recent transfers failed, and were not retried. */
   transfers_failed: 'problem',
-  /** Pending or queued transfers were created more than 15 minutes ago. */
+  /** Pending or queued transfers were created long ago. */
   transfers_waiting: 'warning',
   endpoint_unreachable: 'problem',
   endpoint_rejects_sign_in: 'problem',
@@ -48,18 +48,22 @@ export const FLOW_LATE_MS = 5 * 60_000;
 /** A consumer that is as far behind, or further, shows old states. */
 export const CONSUMER_SLOW_SECONDS = 60;
 
-/** How long before its end an API key or an accepted host key expires soon, in milliseconds. */
-export const EXPIRING_SOON_MS = 7 * 24 * HOUR_MS;
+/** How long before its end an API key or an accepted host key expires soon. */
+export const EXPIRING_SOON_DAYS = 7;
+export const EXPIRING_SOON_MS = EXPIRING_SOON_DAYS * 24 * HOUR_MS;
+
+/** How long failed transfers need attention, in hours. */
+export const RECENT_HOURS = 24;
 
 /** The states in which a transfer waits. */
 export const WAITING_STATUSES = ['pending', 'queued'] as const;
 
 /**
- * Returns since when failures count, ISO 8601: for 24 hours, from a full hour on. A calendar day
- * would hide the evening after midnight.
+ * Returns since when failures count, ISO 8601: for `RECENT_HOURS`, from a full hour on. A calendar
+ * day would hide the evening after midnight.
  */
 export function recentSince(): string {
-  return new Date(Math.floor((Date.now() - 24 * HOUR_MS) / HOUR_MS) * HOUR_MS).toISOString();
+  return new Date(Math.floor(Date.now() / HOUR_MS - RECENT_HOURS) * HOUR_MS).toISOString();
 }
 
 /** Returns how many transfers have failed, without those that were retried. */

@@ -46,7 +46,7 @@ export type KeyState = { status: 'none' } | Key;
 export type KeyCommand =
   | { type: 'create'; data: KeyCreated }
   | { type: 'revoke'; now: string }
-  /** Announces, once, that the key expires within seven days. */
+  /** Announces, once, that the key expires soon. */
   | { type: 'announce_expiry'; now: string };
 
 function initialState(): KeyState {

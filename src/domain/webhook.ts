@@ -3,6 +3,15 @@ import { notFound } from './errors.ts';
 import type { Decider } from './events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from './events/event.ts';
 
+/** How long a delivered delivery is kept, in days. */
+export const DELIVERED_KEPT_DAYS = 7;
+
+/**
+ * How long a failed delivery is kept, in days: it can be sent again. As long as a pending one,
+ * counted from when it was due, whose webhook stays disabled.
+ */
+export const FAILED_KEPT_DAYS = 30;
+
 /**
  * The events that a webhook can subscribe to. docs/clients.md lists them. A new type also needs what
  * the compiler cannot ask for: docs/where-to-change.md has the steps.

@@ -21,6 +21,7 @@ import { parseDuration } from '../../src/domain/durations.ts';
 import { LIFETIME } from '../../src/domain/key.ts';
 import { PROTOCOLS } from '../../src/domain/protocols/index.ts';
 import { TRANSFER_ERRORS } from '../../src/domain/transfers/errors.ts';
+import { FAILED_KEPT_DAYS } from '../../src/domain/webhook.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 
@@ -60,6 +61,7 @@ test("match the service's limits (if not, run `npm run console-api`)", async () 
     COUNTED_FAILURES,
     COUNTED_TO,
     DEFAULT_CONNECTIONS,
+    FAILED_KEPT_DAYS,
     LAG_COUNTED_TO,
     LONGEST_PAGE,
     METADATA_KEYS,

@@ -412,7 +412,7 @@ await describeConsole('the home page of the console', () => {
       expires_in: '2d',
     });
     const page = await console.visitSignedIn(HOME);
-    const expiring = finding(page, '1 API key expires within seven days');
+    const expiring = finding(page, '1 API key expires within 7 days');
     await expiring.getByText('nightly expires in 1 day').waitFor();
     await eventually(() => described(page, 'API keys')).toBe('1 expires soon');
     await expiring.getByRole('link').click();
@@ -444,7 +444,7 @@ await describeConsole('the home page of the console', () => {
       'waited for more than 15 minutes',
       'endpoint is unreachable',
       'deliveries failed',
-      'expires within seven days',
+      'expires within 7 days',
     ])
       await page.getByRole('heading', { name: title }).waitFor();
     await expectGoodLooks(page);
@@ -469,7 +469,7 @@ await describeConsole('the home page of the console', () => {
     await finding(page, 'deliveries failed').waitFor();
     await tile(page, 'All').waitFor();
     await page.getByText('No transfer failed in 24 hours. Every flow lists its folder.').waitFor();
-    expect(await finding(page, 'expires within seven days').count()).toBe(0);
+    expect(await finding(page, 'expires within 7 days').count()).toBe(0);
     expect(await page.getByRole('link', { name: 'API keys' }).count()).toBe(0);
     for (const path of ['/v1/keys', '/v1/projections', '/v1/movers'])
       expect(asked).not.toContain(path);

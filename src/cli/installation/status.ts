@@ -11,6 +11,7 @@ import {
   isBehind,
   isLate,
   notRetried,
+  RECENT_HOURS,
   type Rule,
   recentSince,
   SEVERITY,
@@ -148,7 +149,7 @@ async function transfers({ sql }: Installation, account: string): Promise<Check>
     name: 'transfers',
     state: stateIf(open > 0, 'transfers_failed'),
     detail:
-      `of ${account} in 24 hours: ` +
+      `of ${account} in ${RECENT_HOURS} hours: ` +
       (counts.map((status) => `${byStatus[status]} ${status}`).join(', ') || 'none'),
     items:
       open === 0

@@ -1,6 +1,7 @@
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { z } from 'zod';
 import { PAYLOADS, type PayloadType, payloadSchema } from '../../contract/webhooks/payloads.ts';
+import { EXPIRING_SOON_DAYS } from '../../domain/attention.ts';
 
 const SUMMARIES: Record<PayloadType, string> = {
   'transfer.created': 'A transfer is created',
@@ -18,7 +19,7 @@ const SUMMARIES: Record<PayloadType, string> = {
   'flow.run_failed': 'A folder of a flow cannot be listed. Sent once for each reason',
   'flow.recovered': 'The folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'An endpoint that the account may use becomes unreachable',
-  'key.expiring_soon': 'An API key of the account expires within 7 days',
+  'key.expiring_soon': `An API key of the account expires within ${EXPIRING_SOON_DAYS} days`,
   'log.checkpoint': 'A checkpoint of the log is signed',
   ping: 'Sent on request, by `POST /v1/webhooks/{webhook_id}/ping`',
 };

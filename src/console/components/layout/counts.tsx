@@ -1,4 +1,4 @@
-import { notRetried } from '../../../domain/attention.ts';
+import { notRetried, RECENT_HOURS } from '../../../domain/attention.ts';
 import {
   behind,
   expiring,
@@ -35,7 +35,11 @@ export function useCounts(): Partial<Record<string, Count[]>> {
   const all: Record<string, Count[]> = {
     '/console/transfers': [
       { tone: 'active', number: in_progress, label: 'moving' },
-      { tone: toneOf('transfers_failed'), number: failed, label: 'failed in 24 hours' },
+      {
+        tone: toneOf('transfers_failed'),
+        number: failed,
+        label: `failed in ${RECENT_HOURS} hours`,
+      },
     ],
     '/console/flows': [{ tone: toneOf('flow_failing'), number: unlisted, label: 'failing' }],
     '/console/webhooks/failed-deliveries': [

@@ -1,4 +1,9 @@
-import { notRetried, WAITED_MINUTES } from '../../../domain/attention.ts';
+import {
+  EXPIRING_SOON_DAYS,
+  notRetried,
+  RECENT_HOURS,
+  WAITED_MINUTES,
+} from '../../../domain/attention.ts';
 import type { Endpoint, Movers, TransferSummary } from '../../api/api-types.ts';
 import { urlOf } from '../../api/client.ts';
 import { COUNTED_TO } from '../../api/limits.ts';
@@ -65,7 +70,7 @@ export function checksOf(
   return checks.filter(({ part }) => part !== null);
 }
 
-/** Returns the address of the list of the transfers of the last 24 hours. */
+/** Returns the address of the list of the recent transfers. */
 export function listOf(recent: Overview['recent'], filter: Filter = {}): string {
   return urlOf('/console/transfers', { query: { ...filter, ...recent } });
 }
@@ -78,7 +83,7 @@ function transfers({ recent, summary }: Overview): Check {
     part: summary,
     findings: found(failed, {
       tone: toneOf('transfers_failed'),
-      title: `${many(failed, 'transfer')} failed in 24 hours`,
+      title: `${many(failed, 'transfer')} failed in ${RECENT_HOURS} hours`,
       items: [
         ...timesOf(summary?.data?.failures ?? []),
         ...(retried > 0
@@ -98,8 +103,8 @@ function transfers({ recent, summary }: Overview): Check {
     }),
     fine:
       retried > 0
-        ? 'Each transfer that failed in 24 hours was retried.'
-        : 'No transfer failed in 24 hours.',
+        ? `Each transfer that failed in ${RECENT_HOURS} hours was retried.`
+        : `No transfer failed in ${RECENT_HOURS} hours.`,
   };
 }
 
@@ -319,14 +324,14 @@ function keys({ keys: part }: Overview): Check {
     part,
     findings: found(ending.length, {
       tone: toneOf('key_expires_soon'),
-      title: `${many(ending.length, 'API key')} ${ending.length === 1 ? 'expires' : 'expire'} within seven days`,
+      title: `${many(ending.length, 'API key')} ${ending.length === 1 ? 'expires' : 'expire'} within ${EXPIRING_SOON_DAYS} days`,
       items: ending.map(({ name, expires_at }) => ({
         name,
         detail: `expires ${distance(expires_at as string)}`,
       })),
       link: { href: '/console/settings/api-keys?state=expiring', label: 'Show expiring keys' },
     }),
-    fine: 'No API key expires within seven days.',
+    fine: `No API key expires within ${EXPIRING_SOON_DAYS} days.`,
   };
 }
 

@@ -1,3 +1,4 @@
+import { RECENT_HOURS } from '../../../domain/attention.ts';
 import type { TransferSummary } from '../../api/api-types.ts';
 import { reasonOf } from '../../api/error-reasons.ts';
 import { COUNTED_FAILURES } from '../../api/limits.ts';
@@ -11,10 +12,7 @@ import { StateTiles } from '../transfers/state-tiles.tsx';
 import { listOf } from './checks.ts';
 import { Hours } from './hours.tsx';
 
-/**
- * Counts the transfers created in the last 24 hours, by state and hour, and the failed ones by
- * endpoint and by reason.
- */
+/** Counts the recent transfers by state and hour, and the failed ones by endpoint and by reason. */
 export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>> }) {
   const { recent } = useOverview();
   const { account } = useSession().session;
@@ -23,7 +21,7 @@ export function Recent({ summary }: { summary: NonNullable<Part<TransferSummary>
     <>
       <section class="card" aria-labelledby="recent" aria-busy={data === null}>
         <header>
-          <h2 id="recent">Transfers of the last 24 hours</h2>
+          <h2 id="recent">Transfers of the last {RECENT_HOURS} hours</h2>
           <p class="muted">
             {account}, created since <Time at={recent.from_date} />
           </p>

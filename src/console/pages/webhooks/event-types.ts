@@ -1,3 +1,4 @@
+import { EXPIRING_SOON_DAYS } from '../../../domain/attention.ts';
 import type { WebhookRequest } from '../../api/api-types.ts';
 
 export type EventType = WebhookRequest['events'][number];
@@ -19,6 +20,6 @@ export const EVENT_TYPES: Record<EventType, string> = {
   'flow.run_failed': 'Folder of a flow cannot be listed',
   'flow.recovered': 'Folder of a flow can be listed again',
   'endpoint.connectivity_lost': 'Endpoint became unreachable',
-  'key.expiring_soon': 'API key expires within 7 days',
+  'key.expiring_soon': `API key expires within ${EXPIRING_SOON_DAYS} days`,
   'log.checkpoint': 'Checkpoint of the log signed (scope audit:read)',
 };

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { Delivery } from '../../api/api-types.ts';
 import { call, endsSession, RequestFailed, urlOf } from '../../api/client.ts';
-import { COUNTED_TO } from '../../api/limits.ts';
+import { COUNTED_TO, FAILED_KEPT_DAYS } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { ActionButton } from '../../components/dialogs/action-button.tsx';
 import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
@@ -136,7 +136,7 @@ export function FailedDeliveriesPage() {
   return (
     <Page
       title="Failed deliveries"
-      subtitle={`Deliveries of ${whose} that failed every attempt. Kept for 30 days`}
+      subtitle={`Deliveries of ${whose} that failed every attempt. Kept for ${FAILED_KEPT_DAYS} days`}
       actions={
         total > 0 && (
           <May scope="operate">

@@ -1,6 +1,6 @@
 import type { Delivery } from '../../api/api-types.ts';
 import { call } from '../../api/client.ts';
-import { LONGEST_PAGE } from '../../api/limits.ts';
+import { FAILED_KEPT_DAYS, LONGEST_PAGE } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
 import { Facts } from '../../components/values/facts.tsx';
 import { Status } from '../../components/values/status.tsx';
@@ -48,7 +48,7 @@ export function Success({ webhookId }: { webhookId: string }) {
               {failed.event_type}
             </a>
           ) : (
-            'None in 30 days'
+            `None in ${FAILED_KEPT_DAYS} days`
           ),
           'Failed at': failed && <Time at={failed.created_at} />,
           Reason: failed && <span class="long">{lastResponse(failed)}</span>,
