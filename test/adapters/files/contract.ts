@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { commitAlways } from '../../../src/adapters/files/commit.ts';
 import type {
   CommitProof,
@@ -562,6 +562,32 @@ export async function writeFrom(file: DestinationFile, content: Buffer): Promise
   await inParallel(file.parallelWrites, offsets, ([start, end]) =>
     file.write(start, content.subarray(start, end)),
   );
+}
+
+/**
+ * Opens a source over an endpoint with short limits. Repeats it: a pause of this process may take
+ * longer than they are.
+ */
+export function opened(endpoint: FileEndpoint, path: string): Promise<SourceFile> {
+  return vi.waitFor(() => endpoint.openSource(path, never), 30_000);
+}
+
+/** Writes a file over an endpoint with short limits, up to its commit. Repeats it likewise. */
+export function written(
+  endpoint: FileEndpoint,
+  path: string,
+  content: Buffer,
+): Promise<DestinationFile> {
+  return vi.waitFor(async () => {
+    const file = await endpoint.openDestination(path, options(content.length));
+    try {
+      await writeFrom(file, content);
+      return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+  }, 30_000);
 }
 
 export async function download(endpoint: FileEndpoint, path: string): Promise<Buffer> {

@@ -16,7 +16,16 @@ import {
 import { freePort } from '../../../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../../../support/network/tcp-proxy.ts';
 import { LONG, longUnless } from '../../../support/run/long.ts';
-import { abandon, download, options, upload, whole, writeFrom } from '../contract.ts';
+import {
+  abandon,
+  download,
+  opened,
+  options,
+  upload,
+  whole,
+  writeFrom,
+  written,
+} from '../contract.ts';
 import { endpointOn, type Given } from './ftps-endpoint.ts';
 
 const asRoot = process.getuid?.() === 0;
@@ -530,13 +539,14 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
         maxConnections: 2,
         timeouts: { stallMs: 500 },
       });
-      const file = await over.openSource(join(base_path, 'file'), never);
+      const file = await opened(over, join(base_path, 'file'));
       behind.proxy.throttle(4 * MiB);
       const before = behind.proxy.forwarded.down;
       const reading = file.read(0, Buffer.alloc(8 * MiB));
       void vi
         .waitFor(() => expect(behind.proxy.forwarded.down - before).toBeGreaterThan(MiB), 10_000)
-        .then(() => behind.proxy.stall(true));
+        .then(() => behind.proxy.stall(true))
+        .catch(() => undefined);
       await expect(reading).rejects.toMatchObject({ code: 'stalled', step: 'transfer' });
       await file.close();
       await over.close();
@@ -558,19 +568,19 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     test('a control connection that goes silent is a stall', async () => {
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
       await writeFile(at('stalling'), randomBytes(MiB));
-      const file = await over.openSource(at('stalling'), never);
+      const file = await opened(over, at('stalling'));
       proxy.stall(true);
       await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({ code: 'stalled' });
       await file.close();
     });
 
     test('a server may take longer to confirm a large file, but not a small one', async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
+      // Five times as long for a large file. A pause of this process for two seconds fits in.
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 600 } });
       const commit = async (name: string, content: Buffer) => {
-        const file = await over.openDestination(at(name), options(content.length));
-        await writeFrom(file, content);
+        const file = await written(over, at(name), content);
         proxy.stall(true);
-        setTimeout(() => proxy.stall(false), 1_000);
+        setTimeout(() => proxy.stall(false), 900);
         const committed = await file.commit(whole(content)).catch((error) => error.code);
         await file.close();
         return committed;
@@ -580,14 +590,14 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     });
 
     test('a server may take longer for a rename than for other commands', async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
+      // Five times as long, as above.
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 600 } });
       const content = randomBytes(CHUNK + 1);
-      const file = await over.openDestination(at('slow-rename'), options(content.length));
-      await writeFrom(file, content);
+      const file = await written(over, at('slow-rename'), content);
       const holding = proxy.holdWhen(() => existsSync(join(server.root, 'slow-rename')), 'down');
       const committing = file.commit(whole(content));
       const release = await holding;
-      setTimeout(release, 1_000);
+      setTimeout(release, 900);
       expect(await committing).toMatchObject({ size: content.length });
       await file.close();
     });

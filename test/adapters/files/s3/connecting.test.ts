@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { freePort } from '../../../support/network/free-port.ts';
-import { abandon, download, options, upload } from '../contract.ts';
+import { abandon, download, opened, options, upload } from '../contract.ts';
 import { useS3Server } from './endpoint-on.ts';
 
 const never = new AbortController().signal;
@@ -114,9 +114,10 @@ describe('a server is unreachable', () => {
   test('when it goes silent', async () => {
     await s3.put('silent', randomBytes(BIG));
     const { proxy, over } = await s3.proxied({ timeouts: { stallMs: 300 } });
-    const source = await over.openSource('silent', never);
+    // Again if a pause of this process took longer than the limit.
+    const source = await opened(over, 'silent');
     const given = options(BIG);
-    const file = await over.openDestination('silent-up', given);
+    const file = await vi.waitFor(() => over.openDestination('silent-up', given), 30_000);
     proxy.stall(true);
     const stalled = [
       source.read(0, new Uint8Array(MiB)),

@@ -29,11 +29,13 @@ import {
   abandon,
   describeFileEndpoint,
   download,
+  opened,
   options,
   readAll,
   upload,
   whole,
   writeFrom,
+  written,
 } from '../contract.ts';
 
 const whyNot = await whyNoSftpServer();
@@ -595,7 +597,7 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     test('a stall is an error', async () => {
       await writeFile(at('stalling'), randomBytes(MiB));
       const { proxy, over } = await proxied({ timeouts: { stallMs: 200 } });
-      const file = await over.openSource(at('stalling'), never);
+      const file = await opened(over, at('stalling'));
       proxy.stall(true);
       await expect(file.read(0, new Uint8Array(MiB))).rejects.toMatchObject({
         code: 'stalled',
@@ -605,21 +607,25 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'SFTP' : `SFTP (${whyNot})`, 
     });
 
     test('a server may take longer for the commit of a big file', LONG, async () => {
-      const { proxy, over } = await proxied({ timeouts: { stallMs: 400 } });
-      for (const [name, size, silentMs] of [
-        ['slow-commit', 9 * MiB, 1_000],
-        ['no-commit', 9 * MiB, 10_000],
-        ['slow-small', MiB, 1_000],
+      // Five times as long for a big file. A pause of this process for two seconds fits in.
+      const { proxy, over } = await proxied({ timeouts: { stallMs: 600 } });
+      for (const [name, size, silent] of [
+        ['slow-commit', 9 * MiB, null],
+        ['no-commit', 9 * MiB, /nothing for 3 s/],
+        ['small', MiB, /nothing for 0\.6 s/],
       ] as const) {
         const content = randomBytes(size);
-        const file = await over.openDestination(at(name), options(content.length));
-        await writeFrom(file, content);
+        const file = await written(over, at(name), content);
         proxy.stall(true);
-        const late = setTimeout(() => proxy.stall(false), silentMs);
+        if (silent === null) setTimeout(() => proxy.stall(false), 900);
         const committing = file.commit(whole(content));
-        if (name === 'slow-commit') expect(await committing).toMatchObject({ size });
-        else await expect(committing).rejects.toMatchObject({ code: 'stalled', step: 'commit' });
-        clearTimeout(late);
+        if (silent === null) expect(await committing).toMatchObject({ size });
+        else
+          await expect(committing).rejects.toMatchObject({
+            code: 'stalled',
+            step: 'commit',
+            message: expect.stringMatching(silent),
+          });
         await file.close();
         proxy.stall(false);
       }
