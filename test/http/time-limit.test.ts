@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { beforeCalls, type Call } from '../support/event-store/before-calls.ts';
@@ -11,7 +11,7 @@ import { until } from '../support/service/transfers.ts';
 
 const TRANSFER = { source_uri: 's3://archive/a', destination_uri: 's3://archive/b' };
 
-/** The limit of these tests. Nothing else takes as long. */
+/** The limit of these tests. Only a pause of this process may take as long. */
 const WITHIN_MS = 1_000;
 const UNKNOWN = 'it is unknown whether the request took effect';
 const RETRY = 'A component of the service does not respond: retry in a few seconds';
@@ -59,8 +59,8 @@ function tests(settings: () => Promise<Record<string, string>>): void {
   }
 
   test('a creation without an answer of the log ends with 503, and its key holds', async () => {
-    const { server, release } = await slowServer();
-    const late = await post('held', server);
+    const { server, calls, release } = await slowServer();
+    const late = await untilHeld(calls, 1, () => post('held', server));
     expect(late.status).toBe(503);
     expect(late.body).toMatchObject({
       code: 'unavailable',
@@ -115,16 +115,26 @@ function tests(settings: () => Promise<Record<string, string>>): void {
     const remove = (from: Pick<TestApi, 'ask'>) =>
       from.ask('DELETE', `/v1/webhooks/${body.id}`, { key });
     const before = api.logged.length;
-    expect((await post('late-answer', server)).status).toBe(503);
-    expect((await remove(server)).status).toBe(503);
-    expect(calls).toEqual(['append', 'append']);
+    const posted = await untilHeld(calls, 1, () => post('late-answer', server));
+    const removed = await untilHeld(calls, 2, () => remove(server));
+    expect([posted.status, removed.status]).toEqual([503, 503]);
     release();
     await untilFree(() => post('late-answer'));
     // The late handlers have sent their answers when their effects show.
     await until('it is removed', async () => (await remove(api)).status === 404);
     const lines = api.logged.slice(before).filter((line) => !line.includes('"msg":"answered"'));
-    expect(lines.map((line) => JSON.parse(line).msg)).toEqual(Array(2).fill('a request failed'));
+    expect(new Set(lines.map((line) => JSON.parse(line).msg))).toEqual(
+      new Set(['a request failed']),
+    );
   });
+}
+
+/** Repeats a request until it has reached the log: a pause may have taken its time before. */
+async function untilHeld<T>(calls: Call[], count: number, send: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const answer = await send();
+    if (calls.length >= count) return answer;
+  }
 }
 
 /** Repeats a request while an earlier one with its key goes on. */
@@ -161,7 +171,7 @@ describeWithPostgres('the time limit of a request', () => {
       expect(answer.body.detail).toBe(RETRY);
       const reasons = api.logged.filter((line) => line.includes('a request failed'));
       expect(reasons.join()).toContain('/health/ready names the one');
-      expect((await askLate('GET', path)).status).toBe(200);
+      await until('it is answered', async () => (await askLate('GET', path)).status === 200);
     });
 
     test('ends the admission of a request whose URL is broken', async () => {
@@ -185,11 +195,14 @@ describeWithPostgres('the time limit of a request', () => {
 
     test('leaves open whether a change of Postgres alone took effect', async () => {
       const { key } = await api.createKey(['operate']);
-      const answer = await whileLocked('work.deliveries', () =>
-        askLate('POST', '/v1/deliveries/retry-failed', { key, json: {} }),
+      await whileLocked('work.deliveries', () =>
+        // A pause may end it before its admission.
+        vi.waitFor(async () => {
+          const answer = await askLate('POST', '/v1/deliveries/retry-failed', { key, json: {} });
+          expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
+          expect(answer.body.detail).toContain(UNKNOWN);
+        }, 30_000),
       );
-      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable']);
-      expect(answer.body.detail).toContain(UNKNOWN);
     });
 
     test('lets a change be repeated that was not admitted', async () => {
