@@ -47,6 +47,9 @@ export function DeliveryStrip({ deliveries }: { deliveries: Delivery[] }) {
   return <Strip label="Latest deliveries, oldest first" marks={marks} />;
 }
 
+/** What happens to deliveries that are retried. */
+export const AT_ONCE = 'Each is sent at once and gets the full retry schedule again.';
+
 /** Confirms a retry, such as `Retrying 2 deliveries`. */
 export function retrying(count: number): string {
   return `Retrying ${many(count, 'delivery', 'deliveries')}`;

@@ -15,7 +15,7 @@ import { foundIn, Pager } from '../../components/tables/pager.tsx';
 import { SelectPage, useSelection } from '../../components/tables/selection.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May, useSession, useUnsent } from '../../session.tsx';
-import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
+import { AT_ONCE, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 
 const ADDRESS = '/console/webhooks/failed-deliveries';
 /** Value of `account` in the address. */
@@ -150,10 +150,7 @@ export function FailedDeliveriesPage() {
                 title={`Retry ${count} of ${whose}?`}
                 onConfirm={retryAll}
               >
-                <p>
-                  Each is sent at once and gets the full retry schedule again. Deliveries of removed
-                  or disabled webhooks stay failed.
-                </p>
+                <p>{AT_ONCE} Deliveries of removed or disabled webhooks stay failed.</p>
               </ConfirmButton>
             )}
           </May>

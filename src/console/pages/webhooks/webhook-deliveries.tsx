@@ -3,7 +3,7 @@ import type { Delivery, Webhook } from '../../api/api-types.ts';
 import { call, urlOf } from '../../api/client.ts';
 import { COUNTED_TO } from '../../api/limits.ts';
 import { useLoad } from '../../api/use-load.ts';
-import { ActionButton } from '../../components/dialogs/action-button.tsx';
+import { ConfirmButton } from '../../components/dialogs/confirm.tsx';
 import { Empty } from '../../components/feedback/empty.tsx';
 import { LoadState } from '../../components/feedback/problem.tsx';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -11,7 +11,7 @@ import { FilterSelect } from '../../components/forms/filter-select.tsx';
 import { foundIn, Pager } from '../../components/tables/pager.tsx';
 import { type Column, Table } from '../../components/tables/table.tsx';
 import { May } from '../../session.tsx';
-import { EVENT, LATEST, retrying } from './delivery-columns.tsx';
+import { AT_ONCE, EVENT, LATEST, retrying } from './delivery-columns.tsx';
 import { DELIVERY_STATUSES, DeliveryState, deliveryLabel } from './delivery-state.tsx';
 
 const PAGE = 25;
@@ -54,7 +54,14 @@ export function WebhookDeliveries({ webhook: { id } }: { webhook: Webhook }) {
         <h2>Deliveries</h2>
         <div class="actions">
           <May scope="webhooks:write">
-            <ActionButton onAction={retry}>Retry all failed</ActionButton>
+            <ConfirmButton
+              label="Retry all failed"
+              kind="plain"
+              title="Retry all failed deliveries of this webhook?"
+              onConfirm={retry}
+            >
+              <p>{AT_ONCE}</p>
+            </ConfirmButton>
           </May>
         </div>
       </header>
