@@ -75,6 +75,18 @@ describeWithPostgres('a replayed answer', () => {
     },
   );
 
+  test('is the same without a body and with an empty object', async () => {
+    const { body: created } = await api.ask('POST', '/v1/transfers', { key, json: CREATIONS[0][2] });
+    await api.ask('DELETE', `/v1/transfers/${created.id}`, { key });
+    const headers = { 'idempotency-key': 'without-body' };
+    const path = `/v1/transfers/${created.id}/retry`;
+    const first = await api.ask('POST', path, { key, headers });
+    expect(first.status).toBe(201);
+    const again = await api.ask('POST', path, { key, headers, json: {} });
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect([again.status, again.body]).toEqual([first.status, first.body]);
+  });
+
   test('of an older version, which stored no positions, is sent at once', async () => {
     const post = () =>
       api.ask('POST', '/v1/transfers', {

@@ -159,7 +159,9 @@ function foundRow({ keyRow }: FastifyRequest, id: RowId): Row<unknown> | null {
  * the body alone, so rows of older versions still match.
  */
 function askedFor(request: FastifyRequest, byRights: boolean): string {
-  const body = canonicalJson(request.body) ?? '';
+  const given = canonicalJson(request.body) ?? '';
+  // A request that needs no body may have this one.
+  const body = given === '{}' ? '' : given;
   const account = byRights ? accountLimit(request) : null;
   return account === null ? body : `${body}\nof ${account}`;
 }
