@@ -39,6 +39,9 @@ const TEXTS = {
   marker: '.done',
 };
 
+/** How a duration is written. */
+const NOTATION = '30s, 5m, 2h or 1d';
+
 type Timing = 'every' | 'cron' | 'none';
 type Readiness = 'unchanged' | 'marker';
 
@@ -113,7 +116,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
             </select>
           </Field>
           {timing === 'every' && (
-            <Field label="Every" error={errors['trigger.every']}>
+            <Field label="Every" hint={NOTATION} error={errors['trigger.every']}>
               {input('every')}
             </Field>
           )}
@@ -141,7 +144,7 @@ export function NewFlow({ onCreated }: { onCreated: (id: string) => void }) {
             </select>
           </Field>
           {readiness === 'unchanged' ? (
-            <Field label="Unchanged for" error={errors['ready.unchanged_for']}>
+            <Field label="Unchanged for" hint={NOTATION} error={errors['ready.unchanged_for']}>
               {input('unchangedFor')}
             </Field>
           ) : (
