@@ -34,6 +34,8 @@ const COMMANDS: Record<string, () => Promise<AddTo>> = {
   vault: async () => (await import('./installation/vault.ts')).addVaultCommands,
 };
 
+const VERSION_FLAGS = ['-V', '--version'];
+
 /** Runs a command line, without the name of the program. Returns the exit code. */
 export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
   return runOn(on, async () => {
@@ -61,7 +63,7 @@ export function runCommand(args: string[], on: Terminal): Promise<ExitCode> {
 function createProgram({ stdout, stderr }: Terminal): Command {
   return new Command('waybill')
     .description('Managed file transfer. Every transfer is an append-only stream of events')
-    .version(version)
+    .version(version, VERSION_FLAGS.join(', '))
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       writeErr: (text) => stderr.write(text),
@@ -72,7 +74,8 @@ function createProgram({ stdout, stderr }: Terminal): Command {
 }
 
 /** Returns the command that the arguments name, else all of them: for the help. */
-function commandsOf([name = '']: string[]): Promise<AddTo[]> {
+async function commandsOf([name = '']: string[]): Promise<AddTo[]> {
+  if (VERSION_FLAGS.includes(name)) return [];
   const named = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   const loaders = named ? [named] : Object.values(COMMANDS);
   return Promise.all(loaders.map((load) => load()));
