@@ -76,7 +76,10 @@ describeWithPostgres('a replayed answer', () => {
   );
 
   test('is the same without a body and with an empty object', async () => {
-    const { body: created } = await api.ask('POST', '/v1/transfers', { key, json: CREATIONS[0][2] });
+    const { body: created } = await api.ask('POST', '/v1/transfers', {
+      key,
+      json: CREATIONS[0][2],
+    });
     await api.ask('DELETE', `/v1/transfers/${created.id}`, { key });
     const headers = { 'idempotency-key': 'without-body' };
     const path = `/v1/transfers/${created.id}/retry`;
