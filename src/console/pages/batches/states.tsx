@@ -4,6 +4,7 @@ import { isolated } from '../../components/values/names.tsx';
 import { Status, type Tone } from '../../components/values/status.tsx';
 import { many } from '../../components/values/units.ts';
 import { useOverview } from '../../overview.tsx';
+import { labelOf, toneOf } from '../transfers/states.tsx';
 
 const STATES: Record<Batch['status'], { label: string; tone: Tone }> = {
   creating: { label: 'Creating', tone: 'neutral' },
@@ -41,11 +42,14 @@ export function endedOf({ counts: { completed, failed, cancelled } }: Batch): nu
   return completed + failed + cancelled;
 }
 
+/** How the transfers of a batch end, in the order of the bar. */
+const ENDS = ['completed', 'failed', 'cancelled'] as const;
+
 /** Shows how much of a batch has ended, and how. */
 export function Ended({ batch }: { batch: Batch }) {
-  const { items, completed, failed, cancelled } = batch.counts;
+  const { counts } = batch;
   // At least 1: a batch whose folder is empty, or is still being listed, has an empty bar.
-  const others = Math.max(items - endedOf(batch), items === 0 ? 1 : 0);
+  const others = Math.max(counts.items - endedOf(batch), counts.items === 0 ? 1 : 0);
   const share = (label: string, size: number, tone: Tone) => ({
     text: `${label}: ${size.toLocaleString('en')}`,
     size,
@@ -55,9 +59,7 @@ export function Ended({ batch }: { batch: Batch }) {
     <span class="progress">
       <Shares
         shares={[
-          share('Completed', completed, 'good'),
-          share('Failed', failed, 'bad'),
-          share('Cancelled', cancelled, 'warning'),
+          ...ENDS.map((status) => share(labelOf(status), counts[status], toneOf(status))),
           share('Not ended', others, 'neutral'),
         ]}
       />
