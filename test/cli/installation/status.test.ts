@@ -22,6 +22,19 @@ interface Part {
   items: string[];
 }
 
+/** Returns an endpoint at which no server listens. */
+async function closedEndpoint(name: string) {
+  return {
+    name,
+    protocol: 'sftp' as const,
+    host: '127.0.0.1',
+    port: await freePort(),
+    host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+    username: 'waybill',
+    password: 'secret',
+  };
+}
+
 describeWithPostgres('waybill status', () => {
   let database: TestDatabase;
   let cli: Cli;
@@ -73,15 +86,7 @@ describeWithPostgres('waybill status', () => {
         endpoints: { state: 'ok' },
       });
 
-      const endpointId = await configureEndpoint(installation, {
-        name: 'doubtful',
-        protocol: 'sftp',
-        host: '127.0.0.1',
-        port: await freePort(),
-        host_key_sha256: `SHA256:${'A'.repeat(43)}`,
-        username: 'waybill',
-        password: 'secret',
-      });
+      const endpointId = await configureEndpoint(installation, await closedEndpoint('doubtful'));
       const probed = (code: 'connection_failed' | 'host_key_mismatch', message: string) =>
         noteObservation(sql, {
           endpointId,
@@ -127,15 +132,7 @@ describeWithPostgres('waybill status', () => {
       keys: { state: 'warning' },
     });
 
-    await run(['endpoints', 'add', '--file', '-'], {
-      name: 'partner',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: await freePort(),
-      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
-      username: 'waybill',
-      password: 'secret',
-    });
+    await run(['endpoints', 'add', '--file', '-'], await closedEndpoint('partner'));
     const folders = ['sftp://partner/out/', 'sftp://partner/in/'];
     await run(['flows', 'create', ...folders, '--name', 'orders', '--every', '1h']);
     await run(['transfers', 'create', ...folders.map((folder) => `${folder}a.csv`)]);
