@@ -30,16 +30,13 @@ export type ResolveHost = (hostname: string) => Promise<HostAddress[]>;
 /** How long the names in the files of the system count, in milliseconds. */
 const SETTINGS_KEPT_MS = 5_000;
 
-/** Of all queries of a name, unless a sender says what its attempts leave. */
-const WITHIN_MS = 9_000;
-
-interface ResolverOptions {
+export interface ResolverOptions {
   /** Returns addresses and ports. Those of the system by default. */
   servers?: () => string[];
   files?: NameFiles;
   settingsKeptMs?: number;
   /** Limit for all queries of one name, in milliseconds. */
-  withinMs?: number;
+  withinMs: number;
 }
 
 /**
@@ -52,8 +49,8 @@ export function createHostResolver({
   servers,
   files = SYSTEM_FILES,
   settingsKeptMs = SETTINGS_KEPT_MS,
-  withinMs = WITHIN_MS,
-}: ResolverOptions = {}): ResolveHost {
+  withinMs,
+}: ResolverOptions): ResolveHost {
   let local: { at: number; names: Promise<LocalNames> } | null = null;
 
   function localNames() {

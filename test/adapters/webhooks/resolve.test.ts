@@ -6,7 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, it } from 'vitest';
-import { createHostResolver } from '../../../src/adapters/webhooks/resolve.ts';
+import {
+  createHostResolver,
+  type ResolverOptions,
+} from '../../../src/adapters/webhooks/resolve.ts';
 
 const undo: (() => unknown)[] = [];
 afterEach(async () => {
@@ -56,8 +59,12 @@ function statusOf(name: string): number {
   return name.includes('failing') ? 0x8182 : 0x8183;
 }
 
+/** The limit of attempts that webhooks have. */
+const resolver = (options: Partial<ResolverOptions>) =>
+  createHostResolver({ withinMs: 9_000, ...options });
+
 it('names with silent servers delay no other name', async () => {
-  const resolve = createHostResolver({ servers: await nameServer(), withinMs: 5_000 });
+  const resolve = resolver({ servers: await nameServer(), withinMs: 5_000 });
   let ended = 0;
   const silent = Array.from({ length: 8 }, (_, i) =>
     resolve(`${i}.silent.example`).catch(({ code }: { code: string }) => {
@@ -71,7 +78,7 @@ it('names with silent servers delay no other name', async () => {
 }, 30_000);
 
 it('a name server that drops the queries for IPv6 delays no other address', async () => {
-  const resolve = createHostResolver({ servers: await nameServer() });
+  const resolve = resolver({ servers: await nameServer() });
   const first = Promise.race([
     resolve('silent.example').catch(() => []),
     resolve('half.alive.example'),
@@ -80,7 +87,7 @@ it('a name server that drops the queries for IPv6 delays no other address', asyn
 }, 30_000);
 
 it('a slow DNS answers all the same, also one that was fast before', async () => {
-  const resolve = createHostResolver({ servers: await nameServer() });
+  const resolve = resolver({ servers: await nameServer() });
   for (const i of [1, 2, 3, 4]) await resolve(`${i}.alive.example`);
   expect(await resolve('slow.alive.example')).toEqual([{ address: '192.0.2.7', family: 4 }]);
 }, 30_000);
@@ -92,8 +99,8 @@ it('a lost query is repeated, and goes to the next name server', async () => {
   await once(silent, 'listening');
   const both = [`127.0.0.1:${silent.address().port}`, ...servers()];
   const found = await Promise.all([
-    createHostResolver({ servers })('lost.alive.example'),
-    createHostResolver({ servers: () => both })('alive.example'),
+    resolver({ servers })('lost.alive.example'),
+    resolver({ servers: () => both })('alive.example'),
   ]);
   for (const addresses of found) expect(addresses).toEqual([{ address: '192.0.2.7', family: 4 }]);
 }, 30_000);
@@ -116,7 +123,7 @@ fd00::7   receiver.internal
 nonsense  receiver.internal
 `;
   const files = await filesOf({ hosts });
-  const resolve = createHostResolver({ servers: await nameServer(), files });
+  const resolve = resolver({ servers: await nameServer(), files });
   expect(await resolve('localhost')).toEqual([{ address: '127.0.0.1', family: 4 }]);
   expect(await resolve('receiver.internal.')).toEqual([
     { address: '10.1.2.3', family: 4 },
@@ -128,14 +135,14 @@ nonsense  receiver.internal
 it('a name that the DNS does not know is looked up in the search domains', async () => {
   const resolvConf = 'domain unused.example\nsearch corp.example. alive.example # two\n';
   const files = await filesOf({ resolvConf });
-  const resolve = createHostResolver({ servers: await nameServer(), files });
+  const resolve = resolver({ servers: await nameServer(), files });
   expect(await resolve('receiver')).toEqual([{ address: '192.0.2.7', family: 4 }]);
   await expect(resolve('receiver.')).rejects.toMatchObject({ code: 'ENOTFOUND' });
 });
 
 it('a name without a dot that the DNS refuses or fails is looked up in the search domains', async () => {
   const files = await filesOf({ resolvConf: 'search alive.example' });
-  const resolve = createHostResolver({ servers: await nameServer(), files });
+  const resolve = resolver({ servers: await nameServer(), files });
   for (const name of ['refused', 'failing'])
     expect(await resolve(name)).toEqual([{ address: '192.0.2.7', family: 4 }]);
   await expect(resolve('failing.')).rejects.toMatchObject({ code: 'ESERVFAIL' });
@@ -151,7 +158,7 @@ it('a name that the DNS does not know takes no thread of the process', async () 
     },
   }).enable();
   undo.push(() => hook.disable());
-  const resolve = createHostResolver({ servers: await nameServer() });
+  const resolve = resolver({ servers: await nameServer() });
   const names = ['unknown.example', 'single-label', 'a..b', `${'x'.repeat(64)}.example`];
   const errors = names.map((name) => resolve(name).catch(({ code }: { code: string }) => code));
   expect(await Promise.all(errors)).toEqual(['ENOTFOUND', 'ENOTFOUND', 'EBADNAME', 'EBADNAME']);
@@ -168,7 +175,7 @@ async function closedServer(): Promise<() => string[]> {
 }
 
 it('a machine without a DNS knows the names of its hosts file', async () => {
-  const resolve = createHostResolver({
+  const resolve = resolver({
     servers: await closedServer(),
     files: await filesOf({ hosts: '10.1.2.3 receiver' }),
   });
@@ -180,7 +187,7 @@ it('a machine without a DNS knows the names of its hosts file', async () => {
 it('other servers and names of the system count without a restart', async () => {
   let servers = await closedServer();
   const files = await filesOf({ hosts: '10.1.2.3 receiver' });
-  const resolve = createHostResolver({ servers: () => servers(), files, settingsKeptMs: 100 });
+  const resolve = resolver({ servers: () => servers(), files, settingsKeptMs: 100 });
   await expect(resolve('alive.example')).rejects.toMatchObject({ code: 'EAI_AGAIN' });
   servers = await nameServer();
   await writeFile(files.hosts, '10.1.2.4 receiver');
