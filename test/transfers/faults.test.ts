@@ -49,6 +49,8 @@ await describeTransfers('faults of servers and networks', () => {
           phases.add(phase);
         }
       }
+      // The last transfer may have needed fewer bytes than the first.
+      proxy.cutAfter(Number.POSITIVE_INFINITY, direction);
       expect([...phases]).toEqual(expect.arrayContaining([`${side}_connect`]));
     });
   }
