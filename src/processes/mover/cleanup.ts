@@ -27,6 +27,10 @@ const LOOKS_FIRST = 2;
 const MAX_TRIES = 25;
 /** Pause if no clean-up was due. */
 const LOOK_MS = 1_000;
+/** How long clean-ups at other servers wait for one. */
+const OTHERS_WAIT_MS = 2_000;
+/** How many that took longer may go on beside the others. */
+const LONG_AT_ONCE = 64;
 /** How long the first try may take, and any try. */
 const FIRST_LIMIT_MS = 60_000;
 const LONGEST_LIMIT_MS = 60 * 60_000;
@@ -41,8 +45,6 @@ export interface CleanupDeps {
   silent: Map<string, number>;
   /** Clean-ups that others do not wait for any longer, each with its server. */
   long: Map<Promise<void>, string>;
-  /** How long others wait for a clean-up. As long as the first try may take, by default. */
-  othersWaitMs?: number;
 }
 
 /** Cleans up until the signal aborts. Runs beside the attempts of a mover and never delays them. */
@@ -57,6 +59,7 @@ export async function runCleanUps(
       return 0;
     });
     if (due === 0) await pause(LOOK_MS, signal);
+    while (cleanupDeps.long.size >= LONG_AT_ONCE) await Promise.race(cleanupDeps.long.keys());
   }
   await Promise.all(cleanupDeps.long.keys());
 }
@@ -78,9 +81,9 @@ interface Task {
  * have done there and at sources, four at a time. Skips a transfer that has a job: it is open and
  * its parts are in use. Retries after 1, 2, 4, ... minutes, later once a day, 25 times in all.
  * Later tries may take longer. If sign-in to the endpoint is on hold, the try counts but does not
- * happen. A server that does not answer holds up no other. One that takes long holds up others for
- * a minute. Its clean-ups then go on, and no other of that server is taken meanwhile. Returns how
- * many clean-ups and looks were due.
+ * happen. A server that takes long, or does not answer, holds up others for two seconds. Its
+ * clean-ups then go on, and no other of that server is taken meanwhile. Returns how many clean-ups
+ * and looks were due.
  */
 export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<number> {
   const { sql, logger } = deps;
@@ -187,12 +190,12 @@ function leftoversOf(transferId: string, record: ResumeRecord | null) {
 
 /** Waits for a clean-up while others may wait for it. `long` has it from then on. */
 async function unlessLong(
-  { long, othersWaitMs = FIRST_LIMIT_MS }: CleanupDeps,
+  { long }: CleanupDeps,
   work: Promise<void>,
   server: string,
 ): Promise<void> {
   const ended = new AbortController();
-  const isLong = sleep(othersWaitMs, true, { signal: ended.signal }).catch(() => false);
+  const isLong = sleep(OTHERS_WAIT_MS, true, { signal: ended.signal }).catch(() => false);
   const inTime = work.then(() => ended.abort());
   if (!(await isLong)) return;
   const running = inTime.finally(() => long.delete(running));

@@ -114,7 +114,7 @@ describeWithPostgres('clean-ups that take long', () => {
     // As slow as a server that needs minutes to list a folder.
     const { sql, logger, endpoints } = await openWithSilentServer(120_000, 10);
     const stop = new AbortController();
-    const running = runCleanUps({ sql, logger, endpoints, othersWaitMs: 100 }, stop.signal);
+    const running = runCleanUps({ sql, logger, endpoints }, stop.signal);
     onTestFinished(() => stop.abort());
     await vi.waitUntil(
       async () =>
