@@ -100,7 +100,7 @@ describeWithPostgres('what takes longer than a request may wait for the stores',
       expect([answer.status, answer.body.done]).toEqual([200, ids.length]);
     });
 
-    test.concurrent('a folder of a server that takes its time', LONG, async () => {
+    test.concurrent('a folder of a server that takes its time', { ...LONG }, async () => {
       const partner = createServer((socket) => {
         socket.on('error', () => {});
         setTimeout(() => socket.destroy(), LONG_MS);

@@ -39,7 +39,7 @@ describeWithPostgres('a command whose Postgres', () => {
     expect(code).toBe(5);
   });
 
-  test.concurrent('is busy with one statement for long goes on', LONG, async () => {
+  test.concurrent('is busy with one statement for long goes on', { ...LONG }, async () => {
     const listed = unlessSilent(9_000, async (watch) => {
       watch(busy.url);
       const [row] = await busy.sql`select pg_sleep(12), 'done' as answer`;

@@ -1,9 +1,10 @@
 import { LONG_TAG } from '../../../scripts/long-tests.ts';
 
 /**
- * Options of a test that only `npm run test:long` runs: it shows a further case, and costs much.
+ * Options of a test that only `npm run test:long` runs: it shows a further case, and costs much. Pass
+ * a copy to `test.concurrent`: Vitest changes its options, and then all long tests ran at once.
  */
-export const LONG = { tags: [LONG_TAG] };
+export const LONG = Object.freeze({ tags: [LONG_TAG] });
 
 /** Options of a case of a matrix: `npm test` runs only the cases that are `short`. */
 export const longUnless = (short: boolean): { tags?: string[] } => (short ? {} : LONG);
