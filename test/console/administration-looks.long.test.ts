@@ -170,6 +170,7 @@ await describeConsole('the pages of administration', () => {
         getComputedStyle(document.querySelector('.card')).borderTopColor,
         getComputedStyle(document.querySelector('.subtitle')).color,
       ]`) as Promise<[string, string]>;
+    for (const part of ['.card', '.subtitle']) await page.locator(part).first().waitFor();
     const [frame, quiet] = await colours();
     await page.emulateMedia({ contrast: 'more' });
     const [strongFrame, strongText] = await colours();

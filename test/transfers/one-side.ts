@@ -153,7 +153,13 @@ export function oneSide(
       expect(done).toMatchObject({ status: 'completed', checksum_sha256: sha256 });
       expect(await sha256At(destination, `${file}/${file}`)).toBe(sha256);
       await untilCleanedUp(installation, id);
-      expect(await destination.names(file)).toEqual([`${file}/${file}`]);
+      await until('nothing else is left', async () => {
+        if ((await destination.names(file)).join() === `${file}/${file}`) return true;
+        // The server has carried out a request after the clean-up, which a look undoes.
+        await installation.sql`
+          update work.late_looks set due_at = now() where transfer_id = ${id}`;
+        return false;
+      });
     },
   };
 }
