@@ -103,8 +103,9 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     // A page that was frozen, or is in the back-forward cache, gets no storage events.
     const onVisibility = () => document.visibilityState === 'visible' && refresh();
     whenSessionEnds(({ code, detail }) => {
-      // Requests under way when the session ended get another code, which gives no reason.
-      if (code === 'session_ended') setEnded(detail);
+      // Requests under way when the session ended get another code, which gives no reason. The first
+      // answer has the reason; later ones say only that the session has ended.
+      if (code === 'session_ended') setEnded((before) => before ?? detail);
       end();
     });
     refresh();
