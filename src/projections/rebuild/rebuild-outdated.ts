@@ -28,7 +28,7 @@ export async function rebuildOutdated(
     { projection: name },
     'the tables of this projection are from an older version; they are being rebuilt',
   );
-  report({ state: 'rebuilding', share: null });
+  report({ state: 'rebuilding', share: 0 });
   while (!signal.aborted) {
     try {
       if (!(await isOutdated())) return;
