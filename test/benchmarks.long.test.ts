@@ -19,7 +19,7 @@ const withFileServers = async () =>
 const BENCHES: [args: string, tables: RegExp[], whyNot: () => Promise<string | null>][] = [
   ['log --seconds 0.2 --events 100000', [/^ +64 +one by one/m, /^rebuild of tr/m], anywhere],
   ['http --seconds 0.2', [/^POST with keys +64 +without/m, /^GET /m], anywhere],
-  ['lag', [/^ +1 +[\d,]+ +[\d.]+ /m], anywhere],
+  ['lag', [/^round +events\/s +p50 ms +p99 ms /m, /^ +1 +[\d,]+( +[\d.,]+){4}$/m], anywhere],
   ['webhooks --only one,latency --scale 0.02', [/^bare undici/m, /^waybill +\d/m], anywhere],
   ['proof --events 100000', [/^audit verify/m, /^Receipts of/m], anywhere],
   ['search --scale 0.001', [/^none +nothing-at-all/m], anywhere],
