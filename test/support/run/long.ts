@@ -2,7 +2,7 @@ import { LONG_TAG } from '../../../scripts/long-tests.ts';
 
 /**
  * Options of a test that only `npm run test:long` runs: it shows a further case, and costs much. Pass
- * a copy to `test.concurrent`: Vitest changes its options, and then all long tests ran at once.
+ * a copy to `test.concurrent`: Vitest writes into the options, and all long tests would run at once.
  */
 export const LONG = Object.freeze({ tags: [LONG_TAG] });
 
