@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openFileEndpoint } from '../../src/adapters/files/open.ts';
 import { createEndpointPool } from '../../src/processes/endpoints/pool.ts';
-import { cleanUp } from '../../src/processes/mover/cleanup.ts';
+import { runCleanUps } from '../../src/processes/mover/cleanup.ts';
 import type { ProxiedEndpoint } from '../support/file-servers/behind-proxy.ts';
 import { sha256At, uriOf, whyNotAll } from '../support/file-servers/endpoints.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -76,16 +76,15 @@ describeWithPostgres('an upload whose id its mover does not learn', () => {
     const { installation } = takeover;
     await installation.sql`update work.cleanups set due_at = now()`;
     const endpoints = createEndpointPool({ ...installation, open: openFileEndpoint });
+    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + LATER_MS);
+    const stop = new AbortController();
+    const running = runCleanUps({ ...installation, endpoints }, stop.signal);
     onTestFinished(async () => {
       vi.restoreAllMocks();
+      stop.abort();
+      await running;
       await endpoints.close();
     });
-    vi.spyOn(Date, 'now').mockReturnValue(Date.now() + LATER_MS);
-    await cleanUp(
-      { ...installation, endpoints, silent: new Map(), long: new Map() },
-      AbortSignal.timeout(30_000),
-    );
-    vi.restoreAllMocks();
     await untilCleanedUp(installation, id);
   }
 });

@@ -1,11 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type FileEndpoint, FileError, type Side } from '../../adapters/files/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
-import { pause } from '../../concurrency/pause.ts';
+import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
-import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
 import {
   type Cleanup,
@@ -14,54 +12,69 @@ import {
   takeDueCleanups,
   takeLooks,
 } from '../dispatch/cleanups.ts';
-import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
+import { loadCatalog } from '../endpoints/catalog.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { endLook, giveUpLooks, type LateLook } from '../late-looks.ts';
 import type { ResumeRecord } from './move/move-state.ts';
 
-const CONCURRENT = 4;
-/** Looks that go before clean-ups, which may be so many that they take hours. */
-const LOOKS_FIRST = 2;
+/** How many clean-ups run at once, at one server and in all. */
+const AT_ONE_SERVER = 4;
+const AT_ONCE = 64;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */
 const MAX_TRIES = 25;
-/** Pause if no clean-up was due. */
+/** Pause if nothing was due. */
 const LOOK_MS = 1_000;
-/** How long clean-ups at other servers wait for one. */
-const OTHERS_WAIT_MS = 2_000;
-/** How many that took longer may go on beside the others. */
-const LONG_AT_ONCE = 64;
 /** How long the first try may take, and any try. */
 const FIRST_LIMIT_MS = 60_000;
 const LONGEST_LIMIT_MS = 60 * 60_000;
-/** How long a server that does not answer is tried only if no clean-up at another one is due. */
-const AVOIDED_MS = 60_000;
 
 export interface CleanupDeps {
   sql: Sql;
   logger: Logger;
   endpoints: EndpointPool;
-  /** Servers that did not answer, and until when they are avoided, by `performance.now`. */
-  silent: Map<string, number>;
-  /** Clean-ups that others do not wait for any longer, each with its server. */
-  long: Map<Promise<void>, string>;
 }
 
-/** Cleans up until the signal aborts. Runs beside the attempts of a mover and never delays them. */
-export async function runCleanUps(
-  deps: Omit<CleanupDeps, 'silent' | 'long'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const cleanupDeps: CleanupDeps = { ...deps, silent: new Map(), long: new Map() };
-  while (!signal.aborted) {
-    const due = await cleanUp(cleanupDeps, signal).catch((error: unknown) => {
-      deps.logger.error({ err: error }, 'leftovers could not be removed; retrying in 1 s');
-      return 0;
-    });
-    if (due === 0) await pause(LOOK_MS, signal);
-    while (cleanupDeps.long.size >= LONG_AT_ONCE) await Promise.race(cleanupDeps.long.keys());
+/**
+ * Removes the leftovers of ended transfers at their destinations, and looks for what late requests
+ * have done there and at sources, until the signal aborts. Runs beside the attempts of a mover and
+ * never delays them. Skips a transfer that has a job: it is open and its parts are in use. Retries
+ * after 1, 2, 4, ... minutes, later once a day, 25 times in all. Later tries may take longer. If
+ * sign-in to the endpoint is on hold, the try counts but does not happen.
+ *
+ * A server at which nothing runs has the next place. So one that takes long, or does not answer,
+ * holds up no other.
+ */
+export async function runCleanUps(deps: CleanupDeps, signal: AbortSignal): Promise<void> {
+  const { sql, logger } = deps;
+  /** What runs, each with its server. */
+  const running = new Map<Promise<void>, string>();
+  const ended = createWakeUp();
+  signal.addEventListener('abort', ended.wake, { once: true });
+  for (let turn = 0; !signal.aborted; turn++) {
+    const task = await next(turn);
+    if (task) start(task);
+    else await ended.wait(LOOK_MS);
   }
-  await Promise.all(cleanupDeps.long.keys());
+  await Promise.all(running.keys());
+
+  async function next(turn: number): Promise<Task | null> {
+    if (running.size === AT_ONCE) return null;
+    try {
+      return await takeDue(sql, [...running.values()], turn);
+    } catch (error) {
+      logger.error({ err: error }, 'leftovers could not be removed; retrying');
+      return null;
+    }
+  }
+
+  function start(task: Task): void {
+    const work = cleanUp(deps, task, signal).finally(() => {
+      running.delete(work);
+      ended.wake();
+    });
+    running.set(work, serverOf(task.uri));
+  }
 }
 
 /** Work at the server of one URI, and the calls that record its outcome. */
@@ -76,42 +89,26 @@ interface Task {
   giveUp(): Promise<void>;
 }
 
-/**
- * Removes the leftovers of ended transfers at their destinations, and looks for what late requests
- * have done there and at sources, four at a time. Skips a transfer that has a job: it is open and
- * its parts are in use. Retries after 1, 2, 4, ... minutes, later once a day, 25 times in all.
- * Later tries may take longer. If sign-in to the endpoint is on hold, the try counts but does not
- * happen. A server that takes long, or does not answer, holds up others for two seconds. Its
- * clean-ups then go on, and no other of that server is taken meanwhile. Returns how many clean-ups
- * and looks were due.
- */
-export async function cleanUp(deps: CleanupDeps, signal: AbortSignal): Promise<number> {
-  const { sql, logger } = deps;
-  const due = await takeDue(deps);
-  if (due.length === 0) return 0;
-  const catalog = await loadCatalog(sql);
-  await Promise.all(
-    due.map((task) => {
-      const work = cleanUpOne(deps, task, catalog, signal).catch((error: unknown) =>
-        logger.error(
-          { err: error, transfer_id: task.transferId },
-          'the outcome of a clean-up could not be recorded; it is tried again',
-        ),
-      );
-      return unlessLong(deps, work, serverOf(task.uri));
-    }),
-  );
-  return due.length;
+/** Carries out one task. Never rejects. */
+async function cleanUp(deps: CleanupDeps, task: Task, signal: AbortSignal): Promise<void> {
+  try {
+    await tryOnce(deps, task, signal);
+  } catch (error) {
+    deps.logger.error(
+      { err: error, transfer_id: task.transferId },
+      'the outcome of a clean-up could not be recorded; it is tried again',
+    );
+  }
 }
 
 /** Carries out one task. Rejects only if Postgres does not answer. */
-async function cleanUpOne(
-  { sql, logger, endpoints, silent }: CleanupDeps,
+async function tryOnce(
+  { sql, logger, endpoints }: CleanupDeps,
   task: Task,
-  catalog: Catalog,
   signal: AbortSignal,
 ): Promise<void> {
   const { transferId, accountId, uri, side, tries } = task;
+  const catalog = await loadCatalog(sql);
   const match = matchEndpoint(parseTransferUri(uri, side), catalog.endpoints, accountId);
   try {
     if (match) {
@@ -125,8 +122,6 @@ async function cleanUpOne(
   } catch (error) {
     if (match && error instanceof FileError && error.code === 'auth_failed')
       await holdSignIn(sql, match.endpoint);
-    if (error instanceof FileError && isNetworkFailure(error.code))
-      silent.set(serverOf(uri), performance.now() + AVOIDED_MS);
     logger.warn(
       { ...causeForLog(error), transfer_id: transferId, tries },
       side === 'destination'
@@ -188,20 +183,6 @@ function leftoversOf(transferId: string, record: ResumeRecord | null) {
   return { transferId, resume: record?.destination ?? null, since };
 }
 
-/** Waits for a clean-up while others may wait for it. `long` has it from then on. */
-async function unlessLong(
-  { long }: CleanupDeps,
-  work: Promise<void>,
-  server: string,
-): Promise<void> {
-  const ended = new AbortController();
-  const isLong = sleep(OTHERS_WAIT_MS, true, { signal: ended.signal }).catch(() => false);
-  const inTime = work.then(() => ended.abort());
-  if (!(await isLong)) return;
-  const running = inTime.finally(() => long.delete(running));
-  long.set(running, server);
-}
-
 /**
  * Returns how long a try may take, in milliseconds: twice as long as the one before. A folder may
  * have so many names, or its server be so far away, that a minute is too short to list it.
@@ -210,24 +191,30 @@ function limitOf(tries: number): number {
   return Math.min(LONGEST_LIMIT_MS, FIRST_LIMIT_MS * 2 ** (tries - 1));
 }
 
-async function takeDue({ sql, silent, long }: CleanupDeps): Promise<Task[]> {
-  for (const [server, until] of silent) if (until <= performance.now()) silent.delete(server);
-  const busy = [...long.values()];
-  const due = await takeWithout(sql, [...silent.keys(), ...busy]);
-  return due.length > 0 || silent.size === 0 ? due : takeWithout(sql, busy);
+/**
+ * Takes a task that is due at a server at which nothing runs, or else at one that has a place left.
+ * Clean-ups may be so many that they take hours, so in every second turn a look goes first. Returns
+ * null if nothing is due.
+ */
+async function takeDue(sql: Sql, busy: string[], turn: number): Promise<Task | null> {
+  const full = busy.filter((server) => busy.filter((it) => it === server).length >= AT_ONE_SERVER);
+  const kinds = turn % 2 === 0 ? [takeCleanup, takeLook] : [takeLook, takeCleanup];
+  for (const avoided of busy.length > 0 ? [busy, full] : [[]])
+    for (const take of kinds) {
+      const task = await take(sql, avoided);
+      if (task) return task;
+    }
+  return null;
 }
 
-/** Takes tasks that are due, at other servers than these. Of both kinds if both are due. */
-async function takeWithout(sql: Sql, avoided: string[]): Promise<Task[]> {
-  const looks = await takeLooks(sql, LOOKS_FIRST, avoided);
-  const cleanups = await takeDueCleanups(sql, CONCURRENT - looks.length, avoided);
-  const left = CONCURRENT - looks.length - cleanups.length;
-  if (looks.length === LOOKS_FIRST && left > 0)
-    looks.push(...(await takeLooks(sql, left, avoided)));
-  return [
-    ...cleanups.map((cleanup) => cleanupTask(sql, cleanup)),
-    ...looks.map((look) => lookTask(sql, look)),
-  ];
+async function takeCleanup(sql: Sql, avoided: string[]): Promise<Task | null> {
+  const [cleanup] = await takeDueCleanups(sql, 1, avoided);
+  return cleanup ? cleanupTask(sql, cleanup) : null;
+}
+
+async function takeLook(sql: Sql, avoided: string[]): Promise<Task | null> {
+  const [look] = await takeLooks(sql, 1, avoided);
+  return look ? lookTask(sql, look) : null;
 }
 
 /** Returns the start of a URI that names its server. */
