@@ -343,8 +343,18 @@ await describeConsole('the list of transfers', () => {
     const route = row('month-10.csv').locator('.from-to');
     expect(await route.innerText()).toMatch(/^sftp:\/\/held\/dense\/\s*→\s*sftp:\/\/held\/in\/$/);
     expect(await route.getAttribute('title')).toContain('/dense/statement-of-the-month-10.csv');
+    const filters = page.getByRole('button', { name: 'Filters' });
+    expect(await filters.isVisible()).toBe(false);
     await page.setViewportSize({ width: 375, height: 800 });
     await expectNoSidewaysScroll(page);
+    // On a phone the fields would take the place of the rows.
+    const state = page.getByRole('combobox', { name: 'State' });
+    expect(await state.isVisible()).toBe(false);
+    await filters.click();
+    await state.selectOption('failed');
+    await filters.click();
+    await eventually(() => filters.innerText()).toBe('Filters (1 set)');
+    expect(await state.isVisible()).toBe(false);
   });
 
   test('shows its first columns whole at every width', LONG, async () => {

@@ -14,6 +14,7 @@ const PATHS = {
   checkpoints: 'M12 3l8 3v6c0 5-3.500 8-8 9-4.500-1-8-4-8-9V6zM8.500 12l2.500 2.500 4.500-5',
   menu: 'M4 6h16M4 12h16M4 18h16',
   close: 'M6 6l12 12M18 6 6 18',
+  filters: 'M4 6h16M7 12h10M10 18h4',
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
   check: 'M5 12l5 5 9-10',
   folder: 'M3 6h6l2 2h10v11H3z',

@@ -4,6 +4,7 @@ import { urlOf } from '../../api/client.ts';
 import { AUDIT_KINDS, AUDIT_TITLES } from '../../api/event-words.ts';
 import { DayRange } from '../../components/forms/day-field.tsx';
 import { FilterSelect } from '../../components/forms/filter-select.tsx';
+import { MoreFilters } from '../../components/forms/more-filters.tsx';
 import { SearchField } from '../../components/forms/search-field.tsx';
 
 export const ADDRESS = '/console/audit';
@@ -46,6 +47,9 @@ export function Filters({ filter }: { filter: Filter }) {
   const applyKind = (kind: string) =>
     apply({ kind, ...(kind && !filter.type?.startsWith(`${kind}.`) && { type: '' }) });
 
+  const { kind, type, actor, from_date, to_date } = filter;
+  const set = [kind, type, actor, from_date, to_date].filter((it) => it !== undefined);
+
   return (
     <search>
       <form class="filters even" onSubmit={(event) => event.preventDefault()}>
@@ -55,25 +59,27 @@ export function Filters({ filter }: { filter: Filter }) {
           placeholder="bank"
           onSearch={(subject) => apply({ subject: subject.trim() })}
         />
-        <SearchField
-          label="Actor: name or id"
-          value={filter.actor ?? ''}
-          placeholder="night job"
-          onSearch={(actor) => apply({ actor: actor.trim() })}
-        />
-        <FilterSelect
-          label="Kind"
-          value={filter.kind}
-          options={KINDS.map((kind) => [kind, AUDIT_KINDS[kind]])}
-          onChange={applyKind}
-        />
-        <FilterSelect
-          label="Event"
-          value={filter.type}
-          options={types.map((type) => [type, AUDIT_TITLES[type]])}
-          onChange={(type) => apply({ type })}
-        />
-        <DayRange labels={['From', 'To']} filter={filter} onChange={apply} />
+        <MoreFilters set={set.length}>
+          <SearchField
+            label="Actor: name or id"
+            value={filter.actor ?? ''}
+            placeholder="night job"
+            onSearch={(actor) => apply({ actor: actor.trim() })}
+          />
+          <FilterSelect
+            label="Kind"
+            value={filter.kind}
+            options={KINDS.map((kind) => [kind, AUDIT_KINDS[kind]])}
+            onChange={applyKind}
+          />
+          <FilterSelect
+            label="Event"
+            value={filter.type}
+            options={types.map((type) => [type, AUDIT_TITLES[type]])}
+            onChange={(type) => apply({ type })}
+          />
+          <DayRange labels={['From', 'To']} filter={filter} onChange={apply} />
+        </MoreFilters>
       </form>
     </search>
   );
