@@ -38,7 +38,7 @@ export type List = (path: string) => Promise<FileEntry[]>;
 /**
  * Yields the files of a folder that a batch takes, in an order that depends on their paths alone.
  * So an interrupted walk continues after `through`, the last path that was yielded, and yields
- * nothing twice. Holds the entries of one folder and its parents at a time. Ends at the first folder
+ * nothing twice. If a folder cannot be listed by then, it yields why, as for any other. Holds the entries of one folder and its parents at a time. Ends at the first folder
  * for whose names the globs take too long: each further one would block the process as long.
  */
 export async function* walk(
@@ -57,7 +57,8 @@ export async function* walk(
     const listed = await entriesOf(parent, whole);
     if (listed === null) return;
     if (!Array.isArray(listed)) {
-      if (isNew(whole)) yield { path: whole, error: listed };
+      // Only a part of it may have been yielded.
+      if (isNew(whole) || isBegun(whole)) yield { path: whole, error: listed };
       return;
     }
     for (const { taken, ...found } of listed) {
@@ -107,6 +108,11 @@ export async function* walk(
 
   function isNew(path: string): boolean {
     return through === null || compare(path, through) > 0;
+  }
+
+  /** Returns whether the walk was interrupted within a folder. */
+  function isBegun(whole: string): boolean {
+    return through !== null && through !== whole && through.startsWith(whole);
   }
 
   /** Returns whether a folder may have new files. One that could not be listed has none. */

@@ -126,6 +126,34 @@ describe('the walk through a folder', () => {
     );
   });
 
+  it('leaves no file out without a reason if folders fail when it continues', async () => {
+    const segment = fc.constantFrom('a', 'b', 'a.b', '-');
+    const path = fc.array(segment, { minLength: 1, maxLength: 4 }).map((parts) => parts.join('/'));
+    const folderPath = fc.oneof(path, fc.constant(''));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(path, { minLength: 1, maxLength: 25 }),
+        fc.array(path, { maxLength: 3 }),
+        fc.array(folderPath, { minLength: 1, maxLength: 3 }),
+        fc.nat(),
+        async (paths, denied, deniedLater, place) => {
+          const whole = pathsOf(await all(listing(paths)));
+          const before = pathsOf(await all(listing(paths, denied)));
+          const through = before[place % before.length] as string;
+          const found = pathsOf(await all(listing(paths, deniedLater), {}, through));
+          const said = [...before.slice(0, before.indexOf(through) + 1), ...found];
+          const isSaid = (one: string) =>
+            said.some(
+              (it) => it === one || ((it === '' || it.endsWith('/')) && one.startsWith(it)),
+            );
+          expect(whole.filter((one) => !isSaid(one))).toEqual([]);
+          expect(new Set(said).size).toBe(said.length);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
   it('ends at the first folder whose names take the pattern too long', async () => {
     const slow = 'a'.repeat(200);
     const found = await all(listing([`1/${slow}`, `2/${slow}`, '3/b']), { pattern: '(a+)+$' });
