@@ -33,7 +33,8 @@ export async function movesElsewhere(
 ): Promise<boolean> {
   const [found] = await sql`
     select from (${jobs(sql)}) j
-     where claimed_by <> ${processId} and (speed_bps is not null or not ${withBytes})
+     where claim_id is not null and claimed_by <> ${processId}
+       and (speed_bps is not null or not ${withBytes})
        and ${endpointId} in (source_endpoint_id, destination_endpoint_id) limit 1`;
   return found !== undefined;
 }
