@@ -28,8 +28,11 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { listen } from '../../adapters/postgres/listen.ts';
 import { type KnownTransfer, loadAnyTransfer, recordAfter } from '../../commands/transfers.ts';
 import { createWakeUp } from '../../concurrency/wake-up.ts';
+import { streamName } from '../../domain/events/streams.ts';
 import { type AfterStep, nextStep } from '../../domain/transfers/after.ts';
 import { isNetworkFailure } from '../../domain/transfers/errors.ts';
+import { isClosed } from '../../domain/transfers/transfer.ts';
+import { findEvent } from '../../projections/newest-of-log.ts';
 import { type Catalog, loadCatalog } from '../endpoints/catalog.ts';
 import type { EndpointPool } from '../endpoints/pool.ts';
 import { untilAnswered } from '../until-answered.ts';
@@ -135,7 +138,10 @@ async function carryOut(
   }
 }
 
-/** Takes one step after the other. Returns null if none is left. */
+/**
+ * Takes one step after the other. Returns null if none is left. A former leader of an EventStoreDB
+ * may lack the end of the transfer, or all of it, for some seconds. Then the steps wait.
+ */
 async function takeSteps(
   deps: AfterDeps,
   claimed: ClaimedSteps,
@@ -145,7 +151,11 @@ async function takeSteps(
   const { transferId, claimId } = claimed;
   let claim = claimed;
   let known = await loadAnyTransfer(deps, transferId);
-  if (known === null) return null;
+  if (known === null) {
+    const creation = { stream: streamName('transfer', transferId), revision: 0 };
+    const isUnknown = (await findEvent(deps.store, creation)) === null;
+    return isUnknown ? null : { claim, delayMs: HELD_UP_MS };
+  }
   const cause = { actor: deps.actor, correlationId: claimId };
   for (let step = nextStep(known.state); step !== null; step = nextStep(known.state)) {
     const taken = await takeStep(deps, known.state as Completed, step, claim, context, signal);
@@ -157,7 +167,7 @@ async function takeSteps(
     );
     claim = { ...claim, tries: 0, refusals: 0, error: null };
   }
-  return null;
+  return isClosed(known.state) ? null : { claim, delayMs: HELD_UP_MS };
 }
 
 /** Takes one step. Returns its outcome, or when to try again. */
