@@ -1,16 +1,21 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Sql } from '../../src/adapters/postgres/connect.ts';
 import { newId } from '../../src/domain/ids.ts';
+import type { Transfer } from '../../src/domain/transfers/transfer.ts';
 import { beginSourceStep, type ClaimedSteps, claimSteps } from '../../src/processes/after/table.ts';
 import {
+  type Cleanup,
+  cleanUpIfEnded,
   endCleanup,
   lookLater,
   lookLaterForLost,
   removeJobs,
-  takeDueCleanups,
-  takeLooks,
+  takeCleanup,
+  takeLook,
 } from '../../src/processes/dispatch/cleanups.ts';
 import { saveJobs } from '../../src/processes/dispatch/job-table/jobs.ts';
 import { endLook, giveUpLooks, type LateLook } from '../../src/processes/late-looks.ts';
+import { rowsRead } from '../support/postgres/rows-read.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { openTestInstallation, type TestInstallation } from '../support/service/installation.ts';
 
@@ -37,7 +42,7 @@ describeWithPostgres('looks for what late requests have done', () => {
       select *, round(extract(epoch from due_at - now()) / 60)::integer as wait
         from work.late_looks`;
   const due = () => installation.sql`update work.late_looks set due_at = now()`;
-  const take = (avoided: string[] = []) => takeLooks(installation.sql, 4, avoided);
+  const take = (running: string[] = []) => takeLook(installation.sql, running);
   const late = () => lookLater(installation.sql, { transferId, accountId, destination });
 
   async function addJob(): Promise<void> {
@@ -66,7 +71,7 @@ describeWithPostgres('looks for what late requests have done', () => {
       { transferId, leftovers: true, completed: false, size: null, after: false, aborted },
     ]);
 
-  it('are at most as many as asked for, and so are clean-ups, whatever the statistics say', async () => {
+  it('are taken one at a time, and so are clean-ups, whatever the statistics say', async () => {
     const { sql } = installation;
     const add = async (table: 'cleanups' | 'late_looks', count: number) => {
       const side = table === 'late_looks' ? sql`, side` : sql``;
@@ -82,11 +87,41 @@ describeWithPostgres('looks for what late requests have done', () => {
       await add(table, 1);
       await sql`analyze work.${sql(table)}`;
       await add(table, 8);
-      const taken = table === 'cleanups' ? takeDueCleanups(sql, 4, []) : take();
-      expect(await taken).toHaveLength(4);
+      await (table === 'cleanups' ? takeCleanup(sql, []) : take());
+      expect(await sql`select from work.${sql(table)} where tries > 0`).toHaveLength(1);
       await sql`delete from work.${sql(table)}`;
     }
   });
+
+  it.each(['cleanups', 'late_looks'])(
+    'are found among %s without a look at all of them, however many wait for one server',
+    async (table) => {
+      const { sql } = installation;
+      const [side, uri] =
+        table === 'cleanups' ? [sql``, sql`destination`] : [sql`, side`, sql`uri`];
+      const place = table === 'cleanups' ? sql`` : sql`, 'destination'`;
+      await sql`
+        insert into work.${sql(table)} (transfer_id, account_id, ${uri}, due_at ${side})
+        select 'txr_' || n, ${accountId}, 'sftp://down/' || n, now() - interval '1 hour' ${place}
+          from generate_series(1, 20000) n`;
+      await sql`
+        insert into work.${sql(table)} (transfer_id, account_id, ${uri}, due_at ${side})
+        select ${transferId}, ${accountId}, 'sftp://up/a', now() ${place}`;
+      const next = async (tx: Sql, running: string[]) =>
+        table === 'cleanups' ? takeCleanup(tx, running) : takeLook(tx, running);
+      for (const [running, found] of [
+        [['sftp://down'], 'sftp://up'],
+        [Array(4).fill('sftp://down'), 'sftp://up'],
+        [Array(4).fill('sftp://up'), 'sftp://down'],
+      ] as const)
+        await sql.begin(async (tx) => {
+          const before = await rowsRead(tx, `work.${table}`);
+          expect(await next(tx as never, [...running])).toMatchObject({ server: found });
+          expect((await rowsRead(tx, `work.${table}`)) - before).toBeLessThan(100);
+          await tx`update work.${tx(table)} set due_at = now() where transfer_id = ${transferId}`;
+        });
+    },
+  );
 
   it('take place six times, ever later', async () => {
     const { sql } = installation;
@@ -94,9 +129,9 @@ describeWithPostgres('looks for what late requests have done', () => {
     const waits: number[] = [];
     for (let [row] = await rows(); row; [row] = await rows()) {
       waits.push(row.wait);
-      expect(await take()).toEqual([]);
+      expect(await take()).toBeNull();
       await due();
-      const [look] = await take();
+      const look = await take();
       expect(look).toMatchObject({ side: 'destination', uri: destination, state: null, tries: 1 });
       await endLook(sql, look as LateLook);
     }
@@ -106,23 +141,54 @@ describeWithPostgres('looks for what late requests have done', () => {
   it('are tried again after a failure, and can be given up', async () => {
     await late();
     await due();
-    expect(await take(['sftp://beta/'])).toEqual([]);
+    expect(await take(Array(4).fill('sftp://beta'))).toBeNull();
     await take();
     expect(await rows()).toMatchObject([{ looks: 0, tries: 1, wait: 1 }]);
     await due();
-    const [again] = await take();
+    const again = await take();
     expect(await rows()).toMatchObject([{ looks: 0, tries: 2, wait: 2 }]);
     await giveUpLooks(installation.sql, again as LateLook);
     expect(await rows()).toEqual([]);
+  });
+
+  it('never wait longer than a day, and nor do clean-ups, however often they were tried', async () => {
+    const { sql } = installation;
+    await late();
+    await sql`
+      insert into work.cleanups (transfer_id, account_id, destination)
+      values (${newId('txr')}, ${accountId}, ${destination})`;
+    for (const table of ['late_looks', 'cleanups'])
+      await sql`update work.${sql(table)} set due_at = now(), tries = 1000`;
+    await Promise.all([take(), takeCleanup(sql, [])]);
+    for (const table of ['late_looks', 'cleanups'])
+      expect(
+        await sql`select tries, due_at <= now() + interval '1 day' as soon from work.${sql(table)}`,
+      ).toEqual([{ tries: 1001, soon: true }]);
+  });
+
+  it('end a clean-up only with the try that was taken last', async () => {
+    const { sql } = installation;
+    await addJob();
+    await ended(false);
+    const again = () =>
+      cleanUpIfEnded(sql, { transferId, accountId, destination }, { status: 'failed' } as Transfer);
+    const slow = (await takeCleanup(sql, [])) as Cleanup;
+    await again();
+    const last = (await takeCleanup(sql, [])) as Cleanup;
+    expect([slow, last]).toMatchObject([{ tries: 1 }, { tries: 1 }]);
+    await endCleanup(sql, slow);
+    expect(await sql`select from work.cleanups`).toHaveLength(1);
+    await endCleanup(sql, last);
+    expect(await sql`select from work.cleanups`).toHaveLength(0);
   });
 
   it('begin again after another lost connection, also during a look', async () => {
     const { sql } = installation;
     await late();
     await due();
-    await endLook(sql, (await take())[0] as LateLook);
+    await endLook(sql, (await take()) as LateLook);
     await due();
-    const [look] = await take();
+    const look = await take();
     await late();
     await endLook(sql, look as LateLook);
     expect(await rows()).toMatchObject([{ looks: 0, tries: 0, wait: 1 }]);
@@ -136,11 +202,11 @@ describeWithPostgres('looks for what late requests have done', () => {
     await lookLaterForLost(sql, transferId);
     expect(await rows()).toMatchObject([{ state: RECORD }]);
     await due();
-    expect(await take()).toEqual([]);
+    expect(await take()).toBeNull();
     await ended(false);
-    expect(await take()).toEqual([]);
-    await endCleanup(sql, { transfer_id: transferId, tries: 0 });
-    expect(await take()).toHaveLength(1);
+    expect(await take()).toBeNull();
+    await endCleanup(sql, (await takeCleanup(sql, [])) as Cleanup);
+    expect(await take()).toMatchObject({ transfer_id: transferId });
   });
 
   it('follow an abort, of which the mover may know nothing', async () => {
@@ -166,8 +232,8 @@ describeWithPostgres('looks for what late requests have done', () => {
     expect(await rows()).toMatchObject([{ side: 'source', uri: of.facts.source, state }]);
     expect(await beginSourceStep(sql, { ...claim, claimId: 'lost', begun: true }, of)).toBeNull();
     await due();
-    expect(await take()).toEqual([]);
+    expect(await take()).toBeNull();
     await sql`delete from work.after_steps`;
-    expect(await take()).toMatchObject([{ side: 'source', state }]);
+    expect(await take()).toMatchObject({ side: 'source', state });
   });
 });

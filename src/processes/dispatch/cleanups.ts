@@ -5,7 +5,8 @@
 import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { AFTER_CHANNEL, hasSteps, scheduledSteps } from '../after/table.ts';
-import { type LateLook, scheduledLooks, takeDueLooks } from '../late-looks.ts';
+import { type LateLook, scheduledLooks, takeDueLook } from '../late-looks.ts';
+import { newTry, nextOfServers } from '../next-of-servers.ts';
 import type { EndedTransfer } from './decide.ts';
 import { deletedJobs, deletedUnknownJobs, hasJob, JOBS_CHANNEL, jobs } from './job-table/jobs.ts';
 
@@ -21,8 +22,12 @@ export interface Cleanup {
   size_bytes: bigint | null;
   /** True if an earlier clean-up may have removed the parts. */
   repeated: boolean;
-  /** Tries so far, with the current one. */
+  /** See `nextOfServers`. */
+  server: string;
+  /** Tries since it was scheduled, with the current one. */
   tries: number;
+  /** Identifies the current try. */
+  takes: number;
 }
 
 /** The transfer of an attempt, and where it wrote. */
@@ -92,14 +97,14 @@ export async function lookLater(
   );
 }
 
-/** Takes looks that are due: see `takeDueLooks`. None while something else is left to do there. */
-export function takeLooks(sql: Sql, limit: number, avoided: string[]): Promise<LateLook[]> {
-  const id = sql`l.transfer_id`;
+/** Takes a look that is due. None while something else is left to do there. */
+export function takeLook(sql: Sql, running: string[]): Promise<LateLook | null> {
+  const id = sql`t.transfer_id`;
   const cleanup = sql`exists (select from work.cleanups c where c.transfer_id = ${id})`;
-  const mayLook = sql`
+  const mayTake = sql`
     case side when 'source' then not ${hasSteps(sql, id)}
               else not ${hasJob(sql, id)} and not ${cleanup} end`;
-  return takeDueLooks(sql, limit, avoided, mayLook);
+  return takeDueLook(sql, running, mayTake);
 }
 
 /** Returns those of these transfers that have no clean-up left. */
@@ -138,45 +143,31 @@ export async function cleanUpIfEnded(
       due_at = now(), tries = 0, completed = c.completed or excluded.completed,
       size_bytes = coalesce(c.size_bytes, excluded.size_bytes),
       -- a try that is under way may have removed the parts
-      repeated = c.repeated or c.tries > 0`;
+      repeated = c.repeated or c.takes > 0`;
 }
 
 /**
- * Takes up to `limit` clean-ups that are due, oldest first. Each is due again after 1, 2, 4, ...
- * minutes, later once a day. Skips a transfer that has a job: it is open and its parts are in use.
- * Leaves out destinations that begin with one of `avoided`.
+ * Takes a clean-up that is due: see `nextOfServers`. Null if there is none. Skips a transfer that has
+ * a job: it is open and its parts are in use.
  */
-export async function takeDueCleanups(
-  sql: Sql,
-  limit: number,
-  avoided: string[],
-): Promise<Cleanup[]> {
-  return sql<Cleanup[]>`
-    -- a subquery may run for each row of the table, and then take others each time
-    with due as materialized (
-      select transfer_id from work.cleanups c
-       where due_at <= now() and not ${hasJob(sql, sql`c.transfer_id`)}
-         and not exists (
-           select from unnest(${avoided}::text[]) server where starts_with(destination, server))
-       order by due_at limit ${limit} for update skip locked
-    )
-    update work.cleanups c
-       set tries = tries + 1,
-           due_at = now() + least(interval '1 day', interval '1 minute' * power(2, tries))
+export async function takeCleanup(sql: Sql, running: string[]): Promise<Cleanup | null> {
+  const key = sql`transfer_id`;
+  const mayTake = sql`not ${hasJob(sql, sql`t.transfer_id`)}`;
+  const [cleanup] = await sql<Cleanup[]>`
+    with ${nextOfServers(sql, { name: 'work.cleanups', key, mayTake }, running)}
+    update work.cleanups c set ${newTry(sql)}
       from due where c.transfer_id = due.transfer_id
-    returning c.transfer_id, account_id, destination, resume_record, completed, size_bytes,
-              repeated, tries`;
+    returning c.transfer_id, account_id, destination, server, resume_record, completed, size_bytes,
+              repeated, tries, takes`;
+  return cleanup ?? null;
 }
 
-/** Removes a clean-up that is done. Keeps it if it was scheduled again, which resets `tries`. */
+/** Removes a clean-up that is done, or not tried again. Keeps it if it was scheduled again. */
 export async function endCleanup(
   sql: Sql,
-  { transfer_id, tries }: Pick<Cleanup, 'transfer_id' | 'tries'>,
+  { transfer_id, takes }: Pick<Cleanup, 'transfer_id' | 'takes'>,
 ): Promise<void> {
-  await sql`delete from work.cleanups where transfer_id = ${transfer_id} and tries = ${tries}`;
-}
-
-/** Removes a clean-up that is not tried again. */
-export async function giveUpCleanup(sql: Sql, transferId: string): Promise<void> {
-  await sql`delete from work.cleanups where transfer_id = ${transferId}`;
+  await sql`
+    delete from work.cleanups
+     where transfer_id = ${transfer_id} and takes = ${takes} and tries > 0`;
 }

@@ -5,21 +5,14 @@ import { createWakeUp } from '../../concurrency/wake-up.ts';
 import { reasonOf } from '../../domain/errors.ts';
 import { timeOf } from '../../domain/ids.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import {
-  type Cleanup,
-  endCleanup,
-  giveUpCleanup,
-  takeDueCleanups,
-  takeLooks,
-} from '../dispatch/cleanups.ts';
+import { type Cleanup, endCleanup, takeCleanup, takeLook } from '../dispatch/cleanups.ts';
 import { loadCatalog } from '../endpoints/catalog.ts';
 import { type EndpointPool, withEndpoint } from '../endpoints/pool.ts';
 import { holdSignIn } from '../endpoints/sign-in-holds.ts';
 import { endLook, giveUpLooks, type LateLook } from '../late-looks.ts';
 import type { ResumeRecord } from './move/move-state.ts';
 
-/** How many clean-ups run at once, at one server and in all. */
-const AT_ONE_SERVER = 4;
+/** How many clean-ups run at once, in all. */
 const AT_ONCE = 64;
 /** Later tries are a day apart, so a server can be down for two weeks and still be cleaned up. */
 const MAX_TRIES = 25;
@@ -42,8 +35,7 @@ export interface CleanupDeps {
  * after 1, 2, 4, ... minutes, later once a day, 25 times in all. Later tries may take longer. If
  * sign-in to the endpoint is on hold, the try counts but does not happen.
  *
- * A server at which nothing runs has the next place. So one that takes long, or does not answer,
- * holds up no other.
+ * The server at which least runs has the next place: see `nextOfServers`.
  */
 export async function runCleanUps(deps: CleanupDeps, signal: AbortSignal): Promise<void> {
   const { sql, logger } = deps;
@@ -73,7 +65,7 @@ export async function runCleanUps(deps: CleanupDeps, signal: AbortSignal): Promi
       running.delete(work);
       ended.wake();
     });
-    running.set(work, serverOf(task.uri));
+    running.set(work, task.server);
   }
 }
 
@@ -82,6 +74,7 @@ interface Task {
   transferId: string;
   accountId: string;
   uri: string;
+  server: string;
   side: Side;
   tries: number;
   carryOut(endpoint: FileEndpoint, path: string, signal: AbortSignal): Promise<unknown>;
@@ -110,9 +103,10 @@ async function tryOnce(
   const { transferId, accountId, uri, side, tries } = task;
   const catalog = await loadCatalog(sql);
   const match = matchEndpoint(parseTransferUri(uri, side), catalog.endpoints, accountId);
+  const isLast = tries >= MAX_TRIES;
   try {
     if (match) {
-      if (catalog.held.has(match.endpoint.endpoint_id)) return;
+      if (catalog.held.has(match.endpoint.endpoint_id)) return isLast ? task.giveUp() : undefined;
       const limit = AbortSignal.any([signal, AbortSignal.timeout(limitOf(tries))]);
       await withEndpoint(endpoints, match.endpoint, (endpoint) =>
         task.carryOut(endpoint, match.path, limit),
@@ -128,7 +122,7 @@ async function tryOnce(
         ? 'could not remove the leftovers of a transfer at its destination'
         : 'could not look for a hidden source of a transfer',
     );
-    if (tries >= MAX_TRIES) await task.giveUp();
+    if (isLast) await task.giveUp();
   }
 }
 
@@ -140,6 +134,7 @@ function cleanupTask(sql: Sql, cleanup: Cleanup): Task {
     transferId: transfer_id,
     accountId: account_id,
     uri: destination,
+    server: cleanup.server,
     side: 'destination',
     tries,
     carryOut: (endpoint, path, signal) =>
@@ -152,7 +147,7 @@ function cleanupTask(sql: Sql, cleanup: Cleanup): Task {
         signal,
       }),
     end: () => endCleanup(sql, cleanup),
-    giveUp: () => giveUpCleanup(sql, transfer_id),
+    giveUp: () => endCleanup(sql, cleanup),
   };
 }
 
@@ -163,6 +158,7 @@ function lookTask(sql: Sql, look: LateLook): Task {
     transferId: transfer_id,
     accountId: account_id,
     uri,
+    server: look.server,
     side,
     tries,
     async carryOut(endpoint, path, signal) {
@@ -192,34 +188,17 @@ function limitOf(tries: number): number {
 }
 
 /**
- * Takes a task that is due at a server at which nothing runs, or else at one that has a place left.
- * Clean-ups may be so many that they take hours, so in every second turn a look goes first. Returns
- * null if nothing is due.
+ * Takes a task that is due. Clean-ups may be so many that they take hours, so in every second turn a
+ * look goes first. Returns null if nothing is due.
  */
-async function takeDue(sql: Sql, busy: string[], turn: number): Promise<Task | null> {
-  const full = busy.filter((server) => busy.filter((it) => it === server).length >= AT_ONE_SERVER);
-  const kinds = turn % 2 === 0 ? [takeCleanup, takeLook] : [takeLook, takeCleanup];
-  for (const avoided of busy.length > 0 ? [busy, full] : [[]])
-    for (const take of kinds) {
-      const task = await take(sql, avoided);
-      if (task) return task;
-    }
-  return null;
-}
+async function takeDue(sql: Sql, running: string[], turn: number): Promise<Task | null> {
+  const cleanup = async () => toTask(await takeCleanup(sql, running), cleanupTask);
+  const look = async () => toTask(await takeLook(sql, running), lookTask);
+  return turn % 2 === 0 ? ((await cleanup()) ?? look()) : ((await look()) ?? cleanup());
 
-async function takeCleanup(sql: Sql, avoided: string[]): Promise<Task | null> {
-  const [cleanup] = await takeDueCleanups(sql, 1, avoided);
-  return cleanup ? cleanupTask(sql, cleanup) : null;
-}
-
-async function takeLook(sql: Sql, avoided: string[]): Promise<Task | null> {
-  const [look] = await takeLooks(sql, 1, avoided);
-  return look ? lookTask(sql, look) : null;
-}
-
-/** Returns the start of a URI that names its server. */
-function serverOf(uri: string): string {
-  return `${uri.split('/', 3).join('/')}/`;
+  function toTask<Row>(row: Row | null, as: (sql: Sql, row: Row) => Task): Task | null {
+    return row && as(sql, row);
+  }
 }
 
 /** Logs only the reason if a server rejects or is down. Logs the stack of any other error. */

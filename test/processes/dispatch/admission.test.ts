@@ -204,7 +204,7 @@ describeWithPostgres('admission', () => {
               values (${transferId}, 'acc_default', 'sftp://files/b')`;
     await cleanUpIfEnded(sql, it, open);
     expect(await row()).toMatchObject({ completed: false, size_bytes: null, repeated: false });
-    await sql`update work.cleanups set tries = 1 where transfer_id = ${transferId}`;
+    await sql`update work.cleanups set takes = 1 where transfer_id = ${transferId}`;
     await cleanUpIfEnded(sql, it, ended);
     expect(await row()).toMatchObject({ completed: true, size_bytes: 5n, repeated: true });
     await sql`delete from work.cleanups where transfer_id = ${transferId}`;

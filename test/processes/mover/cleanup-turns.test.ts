@@ -170,6 +170,20 @@ describeWithPostgres('many clean-ups', () => {
   });
 });
 
+describeWithPostgres('a clean-up while the sign-in of its endpoint is on hold', () => {
+  it('is tried later, and given up with the last try', async () => {
+    const deps = await openWithEndpoints(['far'], async () => expect.fail('no sign-in'));
+    const { sql } = deps;
+    await sql`
+      insert into work.sign_in_holds (endpoint_id, credentials_record, until)
+      select endpoint_id, state ->> 'credentials_record', now() + interval '1 hour'
+        from read.endpoints`;
+    for (const tries of [23, 24]) await addCleanup(sql, 'sftp://far/in/a', tries);
+    cleanUpMeanwhile(deps);
+    await expect.poll(() => sql`select tries from work.cleanups`).toEqual([{ tries: 24 }]);
+  });
+});
+
 describeWithPostgres('a clean-up that is tried again', () => {
   it('has more time than before, for a folder that takes long to list', async () => {
     const deps = await openWithEndpoints(['far'], async () => {});
