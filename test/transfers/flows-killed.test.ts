@@ -183,6 +183,27 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     expect(new Set(sources).size).toBe(count);
   });
 
+  test('looks again at once for files that it has passed over when it continues', async () => {
+    const { sql, store } = pair.installation;
+    writeFiles('passed', 100);
+    const id = await flows.create('passed', { enabled: false });
+    await dieAfterOnePage(id);
+    writeFileSync(join(pair.alpha.root, 'passed', '! first.csv'), '');
+    await look(id, store.append);
+    expect((await pagesOfRun(id)).flatMap(({ items }) => items)).toHaveLength(100);
+    const isDue = async () => {
+      const [row] = await sql`
+        select look_again_at <= now() as due from work.flow_looks where flow_id = ${id}`;
+      return row?.due;
+    };
+    expect(await isDue()).toBe(true);
+    await look(id, store.append);
+    expect((await pagesOfRun(id)).flatMap(({ items }) => items)).toMatchObject([
+      { source_uri: 'sftp://alpha/passed/!%20first.csv' },
+    ]);
+    expect(await isDue()).toBeNull();
+  });
+
   test('continues with the settings with which the run began', async () => {
     const { commands, store } = pair.installation;
     for (const folder of ['before', 'after']) writeFiles(folder, 100);

@@ -76,6 +76,8 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
   let readyAt = Number.POSITIVE_INFINITY;
   let error: ListingError | null = null;
   let isFull = false;
+  /** False if the batch took no more files, as after a cancellation. */
+  let isAtEnd = false;
   return {
     began,
     run: newRun(requested?.run_id),
@@ -101,12 +103,14 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
           yield { item: one.item, through: one.path };
         }
       }
+      isAtEnd = true;
     },
 
     /** Records the look. `whole` means that it saw all files of the folder. */
     async save(whole: boolean): Promise<void> {
-      // The next run starts at once and takes the files beyond the limit of a batch.
-      const again = isFull ? Date.now() : readyAt;
+      // The next look comes at once: for the files beyond the limit of a batch, or for those that a
+      // continued run has passed over and that are new or ready by now.
+      const again = isFull || (isAtEnd && !whole) ? Date.now() : readyAt;
       await saveLook(sql, flow_id, {
         began_at: began.toISOString(),
         succeeded_at: error === null ? new Date().toISOString() : null,
