@@ -166,6 +166,28 @@ describeWithPostgres('looks for what late requests have done', () => {
       ).toEqual([{ tries: 1001, soon: true }]);
   });
 
+  it.each([
+    ['removes its job without one', false, null],
+    ['schedules one too', true, RECORD],
+  ])(
+    'a clean-up that a mover schedules waits for its job, if the log %s',
+    async (_, leftovers, record) => {
+      const { sql } = installation;
+      await addJob();
+      const state = { status: 'completed', facts: { size_bytes: 5 } } as Transfer;
+      await cleanUpIfEnded(sql, { transferId, accountId, destination }, state);
+      expect(await takeCleanup(sql, [])).toBeNull();
+      await removeJobs(sql, [
+        { transferId, leftovers, completed: true, size: 5, after: false, aborted: false },
+      ]);
+      expect(await takeCleanup(sql, [])).toMatchObject({
+        transfer_id: transferId,
+        resume_record: record,
+        completed: true,
+      });
+    },
+  );
+
   it('end a clean-up only with the try that was taken last', async () => {
     const { sql } = installation;
     await addJob();

@@ -3,7 +3,7 @@
  * uploads at its destination. The mover removes them (src/processes/mover/cleanup.ts).
  */
 import type { Fragment, Queryable, Sql } from '../../adapters/postgres/connect.ts';
-import type { Transfer } from '../../domain/transfers/transfer.ts';
+import { isEnded, type Transfer } from '../../domain/transfers/transfer.ts';
 import { AFTER_CHANNEL, hasSteps, scheduledSteps } from '../after/table.ts';
 import { type LateLook, scheduledLooks, takeDueLook } from '../late-looks.ts';
 import { newTry, nextOfServers } from '../next-of-servers.ts';
@@ -54,7 +54,7 @@ export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promis
     aborted.length > 0 ? sql`, looks as (${looksAt(sql, sql`deleted`, aborted)})` : sql``;
   await sql`
     with ${deletedJobs(sql, ids)} ${scheduled} ${looks}
-    insert into work.cleanups (
+    insert into work.cleanups as known (
       transfer_id, account_id, destination, resume_record, completed, size_bytes)
     select deleted.*, c.transfer_id is not null, c.size_bytes
       from deleted
@@ -62,7 +62,10 @@ export async function removeJobs(sql: Queryable, ended: EndedTransfer[]): Promis
         ${completed.map(({ transferId }) => transferId)}::text[],
         ${completed.map(({ size }) => size)}::bigint[]) as c(transfer_id, size_bytes)
       using (transfer_id)
-     where transfer_id = any(${toCleanUp}::text[]) on conflict do nothing`;
+     where transfer_id = any(${toCleanUp}::text[])
+    -- its mover may have scheduled it
+    on conflict (transfer_id) do update set
+      resume_record = coalesce(known.resume_record, excluded.resume_record)`;
   if (toCleanUp.length > 0) await sql`select pg_notify(${JOBS_CHANNEL}, '')`;
   if (continued.length > 0) await sql`select pg_notify(${AFTER_CHANNEL}, '')`;
 }
@@ -124,8 +127,8 @@ export async function removeUnknownJobs(sql: Sql, transferIds: string[]): Promis
 }
 
 /**
- * Schedules clean-up of an attempt's leftovers, again if it already ran. Does nothing while the
- * transfer is open. `state` says how the transfer has ended.
+ * Schedules clean-up of an attempt's leftovers, again if it already ran. It waits until the job of
+ * the transfer is removed. Does nothing while the transfer is open. `state` says how it has ended.
  */
 export async function cleanUpIfEnded(
   sql: Queryable,
@@ -138,7 +141,7 @@ export async function cleanUpIfEnded(
     insert into work.cleanups as c (
       transfer_id, account_id, destination, completed, size_bytes, repeated)
     select ${transferId}, ${accountId}, ${destination}, ${completed}, ${size}::bigint, true
-     where not ${hasJob(sql, sql`${transferId}`)}
+     where ${isEnded(state)} or not ${hasJob(sql, sql`${transferId}`)}
     on conflict (transfer_id) do update set
       due_at = now(), tries = 0, completed = c.completed or excluded.completed,
       size_bytes = coalesce(c.size_bytes, excluded.size_bytes),
