@@ -36,11 +36,14 @@ import { furthestLog } from './projections/checkpoint.ts';
 import type { ConsumerDeps } from './projections/consumer.ts';
 import { activeFlows, countFlows, shownFlow } from './projections/flows/queries.ts';
 import { type OtherVersions, prepareReadModels } from './projections/read-models.ts';
-import { catchUpIfIdle } from './projections/run-consumer.ts';
+import { catchUp } from './projections/until-caught-up.ts';
 import { createProjectionWaiter, type ProjectionWaiter } from './projections/wait-for.ts';
 
 /** The id of a log that was changed, if nothing tells its true one. */
 const UNKNOWN_LOG = 'unknown';
+
+/** How long the removal of an endpoint waits until the movers have read the log. */
+const JOBS_WITHIN_MS = 5_000;
 
 /** What closes the parts of an installation, in the order in which they were opened. */
 type Closers = (() => Promise<unknown>)[];
@@ -233,8 +236,13 @@ function commandDeps(
     vault,
     endpoints: () => listEndpoints(sql),
     async openTransfersOf(endpointId) {
-      // If no mover runs, no other process brings the jobs up to date.
-      await catchUpIfIdle(following, dispatchConsumer);
+      // A client may have the answer to its creation before a mover has read that.
+      if (!(await catchUp(following, dispatchConsumer, AbortSignal.timeout(JOBS_WITHIN_MS))))
+        throw new DomainError(
+          'unavailable',
+          'The movers have not read the newest transfers yet, which may use the endpoint: repeat ' +
+            'the request',
+        );
       return openTransfersOf(sql, endpointId);
     },
     progressOf: (transferId) => progressOf(sql, transferId),

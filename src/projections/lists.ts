@@ -52,14 +52,18 @@ export function matches(query: string, texts: string[]): boolean {
 export function normalize(text: string): string {
   // Most texts: the rest would take longer than all else that is done to them.
   if (isAscii(text)) return text.toLowerCase();
-  return text
-    .normalize('NFC')
-    .toLowerCase()
-    .replace(/(?!\s)[^\0-\x7f]/g, (character) => {
-      const code = character.charCodeAt(0);
-      const nibbles = [12, 8, 4, 0].map((shift) => (code >> shift) & 15);
-      return `Z${nibbles.map((nibble) => 'ABCDEFGHIJKLMNOP'[nibble]).join('')}`;
-    });
+  return (
+    text
+      .normalize('NFC')
+      .toLowerCase()
+      // A capital sigma becomes either of them, by its place in the word.
+      .replaceAll('ς', 'σ')
+      .replace(/(?!\s)[^\0-\x7f]/g, (character) => {
+        const code = character.charCodeAt(0);
+        const nibbles = [12, 8, 4, 0].map((shift) => (code >> shift) & 15);
+        return `Z${nibbles.map((nibble) => 'ABCDEFGHIJKLMNOP'[nibble]).join('')}`;
+      })
+  );
 }
 
 function isAscii(text: string): boolean {

@@ -51,8 +51,12 @@ export async function sendEvents(
   const signal = AbortSignal.any([left, closing]);
   const events = source(signal, heartbeatMs);
   const first = (await events.next()).value;
+  if (left.aborted) {
+    // Nothing would end the source: the answer is not sent.
+    await events.return(undefined);
+    return reply;
+  }
   if (!first) {
-    if (left.aborted) return reply;
     if (closing.aborted) throw new EventStoreUnavailable('the service stops');
     throw new Error('A stream of events has no first event');
   }

@@ -1,9 +1,11 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import canonicalize from 'canonicalize';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { newHostKey } from '../../../src/dev/sftp-server.ts';
 import { noteObservation } from '../../../src/processes/endpoints/connectivity.ts';
+import { lockOf } from '../../../src/projections/consumer.ts';
 import {
   ENDPOINT_KINDS,
   ENDPOINT_NAMES,
@@ -436,6 +438,21 @@ describeWithPostgres('/v1/endpoints', () => {
     });
     await api.ask('DELETE', `/v1/transfers/${transfer.id}`);
     expect(await ask('DELETE', `/${id}`)).toMatchObject({ status: 204 });
+  });
+
+  test('are not removed before the movers have read which transfers use them', async () => {
+    const { id } = await create({ name: 'fresh' });
+    // As a mover in another process does that is behind.
+    const mover = await api.installation.locks.tryAcquire(lockOf('dispatch'));
+    const json = { source_uri: 'sftp://elsewhere/a', destination_uri: 'sftp://fresh/a' };
+    const { body: transfer } = await api.ask('POST', '/v1/transfers', { json });
+    const removal = ask('DELETE', `/${id}`);
+    expect(await Promise.race([removal, pause(500, 'waits')])).toBe('waits');
+    await mover?.release();
+    expect(await removal).toMatchObject({
+      status: 409,
+      body: { code: 'endpoint_in_use', transfer_ids: [transfer.id] },
+    });
   });
 
   test('are not removed while active flows use them, and the answer names these', async () => {

@@ -33,7 +33,7 @@ const SEGMENT_ROWS = 30_000;
 export function createTransferSearch(segmentRows: number): Projection {
   return {
     name: 'transfer_search',
-    version: 3,
+    version: 4,
     streams: [streamPrefix('transfer'), RETENTION],
     tables: [
       'transfer_search',
