@@ -8,7 +8,6 @@
  * position. Rows that a batch read from the tables before are then not written to the new ones.
  */
 import type { EventBatch } from '../adapters/event-store/port.ts';
-import { pause } from '../concurrency/pause.ts';
 import { upcast } from '../domain/events/upcast.ts';
 import {
   CheckpointMoved,
@@ -17,7 +16,7 @@ import {
   resumePosition,
   startCheckpoint,
 } from './checkpoint.ts';
-import type { Consumer, ConsumerDeps, Pause } from './consumer.ts';
+import { type Consumer, type ConsumerDeps, sleepUntil } from './consumer.ts';
 import { inSteps } from './retention/in-steps.ts';
 import { createRemovedLeaves } from './retention/removed-leaves.ts';
 import { prepareBatch } from './save-batch.ts';
@@ -113,5 +112,3 @@ export async function consume(
     await saving;
   }
 }
-
-const sleepUntil: Pause = (_, ms, signal) => pause(ms, signal);

@@ -6,6 +6,7 @@ import type { EventStore } from '../adapters/event-store/port.ts';
 import type { Sql, Transaction } from '../adapters/postgres/connect.ts';
 import type { Locks } from '../adapters/postgres/locks.ts';
 import { isStoreUnavailable } from '../adapters/unavailable.ts';
+import { pause } from '../concurrency/pause.ts';
 import type { StoredEvent } from '../domain/events/event.ts';
 import type { CheckpointTable, Writes } from './checkpoint.ts';
 import type { RemovedLeaves } from './retention/removed-leaves.ts';
@@ -97,6 +98,9 @@ export interface ConsumerDeps {
 
 /** Resolves after `ms` milliseconds, when the signal aborts, or when a reader needs the consumer. */
 export type Pause = (consumer: string, ms: number, signal: AbortSignal) => Promise<void>;
+
+/** Pauses without a reader that ends it. */
+export const sleepUntil: Pause = (_, ms, signal) => pause(ms, signal);
 
 export type ConsumerStatus =
   | { state: 'stand_by' }

@@ -54,8 +54,13 @@ export function addProjectionCommands(program: Command): void {
         async (installation) => {
           if (name === 'dispatch') return rebuildJobs(installation, json);
           if (name === 'outbox') return skipToEnd(installation, json);
-          const { events, differences, details } = await withProgress(name, json, (onProgress) =>
-            rebuildProjection({ ...installation, sql: installation.patient }, name, onProgress),
+          const { events, differences, details } = await withProgress(
+            name,
+            json,
+            (onProgress, onWait) => {
+              const deps = { ...installation, sql: installation.patient };
+              return rebuildProjection(deps, name, onProgress, onWait);
+            },
           );
           if (json)
             return printJson({ projection: name, rebuilt: true, events, differences, details });
@@ -158,17 +163,25 @@ async function skipToEnd(installation: Installation, json: boolean | undefined):
 async function withProgress(
   name: ProjectionName,
   json: boolean | undefined,
-  work: (onProgress: (progress: RebuildProgress) => void) => Promise<Comparison>,
+  work: (
+    onProgress: (progress: RebuildProgress) => void,
+    onWait: () => void,
+  ) => Promise<Comparison>,
 ): Promise<Comparison> {
   const bar = json ? null : createProgressBar();
   const lines = createPrintQueue();
-  const comparison = await work((progress) => {
+  const onProgress = (progress: RebuildProgress) => {
     if (json) lines.add(() => printJson({ projection: name, ...shown(progress) }));
     bar?.show(
       progress.share,
       `${progress.events} events  ${progress.eventsPerSecond} events/s${left(progress)}`,
     );
-  }).finally(() => bar?.clear());
+  };
+  const onWait = () => {
+    bar?.clear();
+    note(`Other sessions of Postgres use the tables of ${name}: waiting until they end`);
+  };
+  const comparison = await work(onProgress, onWait).finally(() => bar?.clear());
   await lines.printed();
   return comparison;
 }

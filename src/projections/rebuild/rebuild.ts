@@ -14,8 +14,9 @@
  * What can go wrong:
  * - The process ends, or loses its lock. The live tables are unchanged. The next run drops the rest
  *   and starts over.
- * - Queries hold a live table for more than 300 ms. The take-over rolls back, and runs again after
- *   another catch-up.
+ * - Queries hold a live table for more than 300 ms. The take-over rolls back, and runs again after a
+ *   pause and another catch-up. A query that comes during a take-over waits for it. So the pauses get
+ *   longer: a back-up holds all tables for hours, and the readers must not wait all that time.
  * - A reader has a snapshot from before the take-over. The new tables would not show it their newest
  *   rows. So a read of several statements locks a table first (custom-plan.ts). A single statement
  *   takes its snapshot after its locks.
@@ -33,23 +34,31 @@
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ProjectionName } from '../../domain/projection-name.ts';
-import type { ConsumerDeps } from '../consumer.ts';
+import { type ConsumerDeps, sleepUntil } from '../consumer.ts';
 import { compare } from './compare.ts';
 import { type Comparison, type RebuildProgress, type Shadow, withShadow } from './shadow.ts';
 import { stopVacuum, takeOver } from './take-over.ts';
 
 /** Each is sorted by two processes of Postgres at most, and written by one. */
 const INDEXES_AT_ONCE = 2;
+/** Between two take-overs. Each pause but the longest is half of the next one. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 15_000;
+const WAITS =
+  'other sessions of Postgres use the tables of this projection; its rebuild waits until it can ' +
+  'replace them';
 
 /**
  * Rebuilds a projection in shadow tables, compares them with the live tables, and switches over in
- * one transaction. The API serves meanwhile. Throws `unavailable` while another rebuild or
- * verification of the same projection runs.
+ * one transaction. The API serves meanwhile. Calls `onWait` once if other sessions of Postgres keep it
+ * from switching over for long. Throws `unavailable` while another rebuild or verification of the
+ * same projection runs.
  */
 export function rebuildProjection(
   deps: ConsumerDeps,
   name: ProjectionName,
   onProgress: (progress: RebuildProgress) => void,
+  onWait: () => void = () => deps.logger.warn({ projection: name }, WAITS),
 ): Promise<Comparison> {
   return withShadow(deps, name, onProgress, async (shadow) => {
     const [differences] = await Promise.all([
@@ -58,10 +67,29 @@ export function rebuildProjection(
       compare(deps, shadow, (tx) => stopVacuum(tx, shadow.projection)),
       prepareForQueries(deps.sql, shadow),
     ]);
-    await shadow.foldToEnd();
-    while (!(await takeOver(deps, shadow))) await shadow.foldToEnd();
+    await takeOverWhenFree(deps, shadow, onWait);
     return differences;
   });
+}
+
+/** Throws `unavailable` as `foldToEnd` does. */
+async function takeOverWhenFree(
+  deps: ConsumerDeps,
+  shadow: Shadow,
+  onWait: () => void,
+): Promise<void> {
+  const { pause = sleepUntil } = deps;
+  let waits = false;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+    await shadow.foldToEnd();
+    if (await takeOver(deps, shadow)) return;
+    if (pauseMs === LONGEST_PAUSE_MS && !waits) {
+      waits = true;
+      onWait();
+    }
+    // Readers end the pauses of consumers. None waits for the checkpoint of a rebuild.
+    await pause(shadow.checkpoint, pauseMs, shadow.signal);
+  }
 }
 
 /**

@@ -30,6 +30,8 @@ export interface Shadow {
   projection: Projection;
   schema: string;
   checkpoint: string;
+  /** Aborts when another process may rebuild the projection, or when the installation closes. */
+  signal: AbortSignal;
   /** Reads to the current end of the log, in its own transactions or in `within`. */
   foldToEnd(within?: Transaction): Promise<void>;
 }
@@ -81,6 +83,7 @@ export async function withShadow(
       projection,
       schema,
       checkpoint,
+      signal: held.signal,
       foldToEnd: (within?: Transaction) =>
         foldToEnd(deps, projection, { schema, checkpoint }, held.signal, meter.read, within),
     };

@@ -402,6 +402,51 @@ describeWithPostgres('rebuilding a projection', () => {
     expect(total).toBe(30 + written);
   });
 
+  it('pauses longer and longer while other sessions use the tables', async () => {
+    const { sql } = installation;
+    const reader = await holdRows(sql, (tx) => tx`select from read.transfers limit 1`);
+    const pauses: number[] = [];
+    let said = 0;
+    const pause = async (_: string, ms: number) => {
+      pauses.push(ms);
+      if (pauses.length === 9) await reader.release();
+    };
+    const { differences } = await rebuildProjection(
+      { ...installation, pause },
+      'transfers',
+      quietly,
+      () => said++,
+    );
+    expect(differences).toEqual([]);
+    expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
+    expect(said).toBe(1);
+    expect(await leftovers()).toEqual([]);
+  });
+
+  it('ends if it loses its lock while other sessions use the tables', async () => {
+    const { sql } = installation;
+    const reader = await holdRows(sql, (tx) => tx`select from read.transfers limit 1`);
+    const lost = new AbortController();
+    const locks = {
+      ...installation.locks,
+      tryAcquire: async () => ({
+        signal: lost.signal,
+        isSure: () => !lost.signal.aborted,
+        release: async () => undefined,
+      }),
+    };
+    const pause = async (_: string, ms: number, signal: AbortSignal) => {
+      lost.abort(new Error('lost'));
+      await sleep(ms, undefined, { signal }).catch(() => undefined);
+    };
+    await expect(
+      rebuildProjection({ ...installation, locks, pause }, 'transfers', quietly),
+    ).rejects.toMatchObject({ code: 'unavailable' });
+    await reader.release();
+    await rebuild();
+    expect(await leftovers()).toEqual([]);
+  });
+
   it.each<[string, TransferFilter]>([
     ['an export', {}],
     ['a list', {}],
