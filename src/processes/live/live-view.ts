@@ -43,6 +43,8 @@ export interface LiveView {
 interface Known {
   text: string;
   live: LiveTransfer & FollowedTransfer;
+  /** True if it has had a job since it is known. */
+  hadJob: boolean;
 }
 
 /** Creates the view of an account, or of all if it is null. `onIdle` is called when polls stop. */
@@ -99,9 +101,12 @@ export function createLiveView(
         notify(id, live);
         if (justEnded) endedAnnounced++;
       }
-      // A transfer without a job has ended. Keeps it until the read model shows the end too.
-      const isOpen = live.shown || (!live.open && !isEnded(live.transfer));
-      if (isOpen || live.recent || watched.has(id)) next.set(id, { text, live });
+      const hadJob = live.open || before?.hadJob === true;
+      // A transfer that lost its job has ended. Keeps it until the read model shows the end too. One
+      // that never had a job waits for dispatch: while no mover runs, there may be any number.
+      const isEnding = hadJob && !live.open && !isEnded(live.transfer);
+      if (live.shown || isEnding || live.recent || watched.has(id))
+        next.set(id, { text, live, hadJob });
     }
     known = next;
     countOthers(ended, endedAnnounced);

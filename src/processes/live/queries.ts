@@ -24,7 +24,7 @@ export interface LiveTransfer extends FoundTransfer {
   shown: boolean;
   /** True if it is one of the newest transfers, open or ended, since the given time. */
   recent: boolean;
-  /** True if it has a job: dispatch has not processed its end. */
+  /** True if it has a job: dispatch has processed its creation, and not its end. */
   open: boolean;
 }
 
