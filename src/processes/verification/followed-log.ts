@@ -1,8 +1,22 @@
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
+import type { StoredEvent } from '../../domain/events/event.ts';
 import { furthestCheckpoint } from '../../projections/checkpoint.ts';
 import { findEvent } from '../../projections/newest-of-log.ts';
 import { type Fault, nowhere } from './fault.ts';
+
+/**
+ * Returns the last event that the tables of the API have processed, as the log has it. Null if the
+ * log does not have it, also after `staleMs`, or if they follow another log.
+ */
+export async function lastFollowed(
+  { store, sql }: { store: EventStore; sql: Sql },
+  logId: string,
+): Promise<StoredEvent | null> {
+  const checkpoint = await furthestCheckpoint(sql);
+  if (!checkpoint?.event || checkpoint.logId !== logId) return null;
+  return findEvent(store, checkpoint.event);
+}
 
 /**
  * Returns the fault of a log that the tables of the API do not follow, if it is another one, or does

@@ -4,6 +4,7 @@ import type { Sql } from '../../adapters/postgres/connect.ts';
 import { toDetail } from '../../contract/transfers/views.ts';
 import { parseStream } from '../../domain/events/streams.ts';
 import type { Transfer } from '../../domain/transfers/transfer.ts';
+import { endOfLog } from '../../projections/newest-of-log.ts';
 import { type ShownTransfer, shownTransfers } from '../../projections/transfers/shown.ts';
 import type { CheckedStream } from './chain.ts';
 import { type Fault, nowhere } from './fault.ts';
@@ -87,7 +88,7 @@ export async function* faultsBeyondLog(
   reached: bigint,
   unknown: number,
 ): AsyncGenerator<Fault> {
-  const end = (await store.head()) ?? 0n;
+  const end = await endOfLog(store, reached);
   if (reached > end)
     yield nowhere(
       'api',

@@ -36,7 +36,8 @@ import {
 } from '../../domain/events/streams.ts';
 import { hashOfAnyLeaf as hashOf } from '../../domain/proof/leaf.ts';
 import type { CheckpointSigned } from '../../domain/proof/signed-checkpoint.ts';
-import { readLog } from '../../projections/read-log.ts';
+import { endOfLog } from '../../projections/newest-of-log.ts';
+import { type LogSlice, readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves, type Woven } from '../../projections/retention/removed-leaves.ts';
 import { leavingAfter } from '../../projections/retention/removed-transfers.ts';
 import type { NamedSink } from '../proof/sinks.ts';
@@ -45,6 +46,7 @@ import { type ComparedApiDeps, type ComparedApiState, createComparedApi } from '
 import { type ComparedTreeState, createComparedTree } from './compared-tree.ts';
 import { type Fault, faultIn, nowhere } from './fault.ts';
 import { faultsOfFirst } from './first-event.ts';
+import { lastFollowed } from './followed-log.ts';
 import { foreignFaults } from './foreign-faults.ts';
 import { contradictions, type DamagedCheckpoint, type KeptCheckpoint } from './kept-checkpoints.ts';
 import { createLoggedKeys, type LoggedKey } from './logged-keys.ts';
@@ -138,16 +140,32 @@ export async function verifyLog(
     }
   }
 
-  const head = Number((await store.head()) ?? 0n);
+  const { until, holds } = await currentEnd(deps, start);
   const log = await createCheckedLog(deps, options, start);
   if (resume === null) await reportAll(faultsOfFiles(deps, options));
-  for await (const batch of readLog(store, { from: placeOf(start), batchSize })) {
+  for await (const batch of readLog(store, { from: placeOf(start), until, holds, batchSize })) {
     await reportAll(log.faultsOfBatch(batch));
-    onProgress(log.events(), head === 0 ? 1 : Number(batch.position) / head);
+    onProgress(log.events(), Number(batch.position) / Number(until));
     await save(() => ({ ...log.state(), faults }));
   }
   await reportAll(log.faultsAtEnd(() => faults > 0));
   return { ...log.verdict(), faults };
+}
+
+/**
+ * Returns how far to read, and an event that the log has up to there. A former leader of an
+ * EventStoreDB may answer without the newest events, which are not missing. A log that lacks them
+ * for `staleMs` was cut short, and is read as it is.
+ */
+async function currentEnd(
+  { store, sql, logId }: VerificationDeps,
+  { position }: VerificationState,
+): Promise<Pick<LogSlice, 'holds'> & { until: bigint | null }> {
+  const followed = await lastFollowed({ store, sql }, logId);
+  const known = followed !== null && followed.position > position ? followed : null;
+  const until = await endOfLog(store, known?.position ?? position);
+  const isRead = known !== null && known.position <= until;
+  return { until: until === 0n ? null : until, holds: isRead ? known.id : undefined };
 }
 
 /** Returns the position after which a run reads; null before the first event. */

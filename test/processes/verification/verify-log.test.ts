@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
+import type { EventStore } from '../../../src/adapters/event-store/port.ts';
 import { startTransfer } from '../../../src/commands/transfers.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { eventHash } from '../../../src/domain/events/event-hash.ts';
@@ -14,15 +16,25 @@ import type {
   KeptCheckpoint,
 } from '../../../src/processes/verification/kept-checkpoints.ts';
 import { readState, writeState } from '../../../src/processes/verification/saved-state.ts';
+import { faultsBeyondLog } from '../../../src/processes/verification/shown-transfers.ts';
 import {
   type VerificationOptions,
   type VerificationState,
   verifyLog,
 } from '../../../src/processes/verification/verify-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
+import {
+  type FakeEventStoreDb,
+  startFakeEventStoreDb,
+} from '../../support/event-store/fake/server.ts';
 import { changeLog } from '../../support/event-store/replace-log.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
-import { CAUSE, submit } from '../../support/service/installation.ts';
+import {
+  CAUSE,
+  openTestInstallation,
+  submit,
+  type TestInstallation,
+} from '../../support/service/installation.ts';
 import { openEmbedded, type Tampered } from './tamper/engines.ts';
 import { writeSmallLog } from './tamper/small-log.ts';
 
@@ -514,5 +526,76 @@ describeWithPostgres('the verification of a log', () => {
     expect(verdict).toMatchObject({ problems: [], events: original.length });
     const resume = states.at(-1) as VerificationState;
     expect(await verify({ resume })).toMatchObject({ problems: [], events: original.length + 2 });
+  });
+});
+
+describeWithPostgres('the verification of a log, while a former leader answers', () => {
+  let server: FakeEventStoreDb;
+  let installation: TestInstallation;
+  let store: EventStore;
+  let events: number;
+
+  beforeAll(async () => {
+    server = await startFakeEventStoreDb();
+    installation = await openTestInstallation({ EVENTSTORE_URL: server.url });
+    await writeSmallLog(installation);
+    const upTo = (await installation.store.head()) as bigint;
+    await submit(installation, 'sftp://from/later', 's3://archive/');
+    await installation.commands.catchUp('transfers');
+    events = 0;
+    for await (const batch of readLog(installation.store, { from: null }))
+      events += batch.events.length;
+    server.becomeStale({ subscriptions: true, upTo });
+  });
+  afterEach(() => store.close());
+  afterAll(async () => {
+    await installation?.close();
+    server?.close();
+  });
+
+  async function verify(staleMs: number) {
+    const prefix = installation.config.streamPrefix;
+    store = createEventStoreDb({ url: server.url, prefix, keepsUnreadable: true, staleMs });
+    const { patient, logId } = installation;
+    const problems: string[] = [];
+    const verdict = await verifyLog(
+      { store, sql: patient, logId, comparesApi: true, comparesTree: true },
+      {
+        checkpoints: [],
+        resume: null,
+        report: async ({ problem }) => void problems.push(problem),
+        onProgress: () => undefined,
+        save: async () => undefined,
+      },
+    );
+    return { ...verdict, problems };
+  }
+
+  it('names a log that stays without what the API has processed', async () => {
+    const { problems } = await verify(200);
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^the API has processed it, and the log does not have it/),
+    );
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^the API has shown events up to position \d+; the log ends at \d+$/),
+    );
+  });
+
+  it('finds nothing missing once the new leader answers', async () => {
+    setTimeout(server.lead, 1_000);
+    expect(await verify(10_000)).toMatchObject({ problems: [], events });
+  });
+
+  it('takes no position for missing that the new leader has', async () => {
+    const reached = (await installation.store.head()) as bigint;
+    let answers = 0;
+    store = {
+      ...installation.store,
+      head: async () => (answers++ === 0 ? reached - 1n : reached),
+      close: async () => undefined,
+    };
+    const faults: Fault[] = [];
+    for await (const fault of faultsBeyondLog(store, reached, 0)) faults.push(fault);
+    expect(faults).toEqual([]);
   });
 });

@@ -277,10 +277,11 @@ export async function startFakeEventStoreDb({
     },
     /**
      * Becomes a leader that was frozen and does not know of its successor yet: its reads show what
-     * it has now. Appends are those of the successor, and so are subscriptions by default.
+     * it has now, or had up to a position. Appends are those of the successor, and so are
+     * subscriptions by default.
      */
-    becomeStale({ subscriptions = false } = {}): void {
-      staleAt = endOf();
+    becomeStale({ subscriptions = false, upTo = endOf() } = {}): void {
+      staleAt = upTo;
       subscriptionsAt = subscriptions ? staleAt : null;
     },
     lead(): void {
