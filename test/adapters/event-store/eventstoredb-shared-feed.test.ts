@@ -9,9 +9,6 @@ import {
 } from '../../support/event-store/fake/server.ts';
 import { events, type GatherOptions, gather, numbers } from './events.ts';
 
-/** More than the window of the shared feed ever holds. */
-const MORE_THAN_A_WINDOW = 8_500;
-
 describe('subscriptions of one store to an EventStoreDB', () => {
   let server: FakeEventStoreDb;
   let store: EventStore;
@@ -97,33 +94,42 @@ describe('subscriptions of one store to an EventStoreDB', () => {
     await untilShared();
   });
 
-  it('do not wait for one that stops for a while, and it gets every event', async () => {
-    const fast = follow(['transfer-']);
-    const slow: StoredEvent[] = [];
-    const gate = Promise.withResolvers<void>();
-    const following = (async () => {
-      const options = { from: null, streams: ['transfer-'], signal: stop.signal };
-      for await (const batch of store.subscribe(options)) {
-        slow.push(...batch.events);
-        if (batch.events.length > 0) await gate.promise;
-      }
-    })();
-    await untilShared();
-    const each = 500;
-    for (const i of numbers(MORE_THAN_A_WINDOW / each))
-      await store.append(`transfer-${i}`, 'no_stream', events(each));
-    await vi.waitUntil(() => fast.seen.events.length === MORE_THAN_A_WINDOW, 30_000);
-    expect(slow.length).toBeLessThan(MORE_THAN_A_WINDOW);
-    const sent = server.counts.eventsSent;
-    gate.resolve();
-    await vi.waitUntil(() => slow.length >= MORE_THAN_A_WINDOW, 30_000);
-    expect(slow).toEqual(fast.seen.events);
-    // The window no longer had them, so the server sent them again.
-    expect(server.counts.eventsSent).toBeGreaterThan(sent);
-    await untilShared();
-    stop.abort();
-    await following;
-  });
+  it.each([
+    ['many', 8_500, 500, ''],
+    ['large', 640, 10, 'x'.repeat(65_536)],
+  ])(
+    'do not wait for one that stops for %s events, and it gets each of them',
+    async (_, moreThanAWindow, each, text) => {
+      const fast = follow(['transfer-']);
+      const slow: StoredEvent[] = [];
+      const gate = Promise.withResolvers<void>();
+      const following = (async () => {
+        const options = { from: null, streams: ['transfer-'], signal: stop.signal };
+        for await (const batch of store.subscribe(options)) {
+          slow.push(...batch.events);
+          if (batch.events.length > 0) await gate.promise;
+        }
+      })();
+      await untilShared();
+      for (const i of numbers(moreThanAWindow / each))
+        await store.append(
+          `transfer-${i}`,
+          'no_stream',
+          events(each).map((event) => ({ ...event, data: { text } })),
+        );
+      await vi.waitUntil(() => fast.seen.events.length === moreThanAWindow, 30_000);
+      expect(slow.length).toBeLessThan(moreThanAWindow);
+      const sent = server.counts.eventsSent;
+      gate.resolve();
+      await vi.waitUntil(() => slow.length >= moreThanAWindow, 30_000);
+      expect(slow).toEqual(fast.seen.events);
+      // The window no longer had them, so the server sent them again.
+      expect(server.counts.eventsSent).toBeGreaterThan(sent);
+      await untilShared();
+      stop.abort();
+      await following;
+    },
+  );
 
   it('close the shared one when the last ends', async () => {
     const { done } = follow(['transfer-']);

@@ -44,19 +44,26 @@ export interface Feed {
   close(): void;
 }
 
+/** A feed that counts what it gives. */
+export interface CountingFeed extends Feed {
+  /** Returns the bytes of the messages of all events that it gave. */
+  bytes(): number;
+}
+
 /** Opens a subscription to streams by their prefixes, after a position. */
 export function openFeed(
   client: EventStoreDBClient,
   prefix: string,
   { from, signal, batchSize = BATCH_SIZE, streams = [''] }: SubscribeOptions,
   keepsUnreadable: boolean,
-): Feed {
+): CountingFeed {
   let buffer: ReadAnswer[] = [];
   let position = from ?? 0n;
   let checkpoint: bigint | null = null;
   let live = false;
   let lastGiven = { position, caughtUp: false };
   let dropped = false;
+  let bytes = 0;
   let failure: unknown = null;
   const wakeUp = createWakeUp();
   let call: LastingCall | null = null;
@@ -110,7 +117,10 @@ export function openFeed(
         position = answer.record.position?.commit ?? position;
         const stored = toStoredEvent(answer.record, prefix);
         const event = stored ?? (keepsUnreadable ? toForeignEvent(answer.record, prefix) : null);
-        if (event !== null) events.push(event);
+        if (event !== null) {
+          events.push(event);
+          bytes += answer.bytes;
+        }
       }
     }
     buffer = buffer.slice(taken);
@@ -133,6 +143,7 @@ export function openFeed(
       }
       return null;
     },
+    bytes: () => bytes,
     close() {
       signal.removeEventListener('abort', wakeUp.wake);
       void opening.then(() => call?.cancel());

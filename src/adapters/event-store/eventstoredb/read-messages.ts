@@ -10,7 +10,8 @@ import { isPosition, type RecordedEvent } from './records.ts';
  */
 
 export type ReadAnswer =
-  | { kind: 'event'; record: RecordedEvent }
+  /** `bytes` is the size of the message. */
+  | { kind: 'event'; record: RecordedEvent; bytes: number }
   | { kind: 'checkpoint'; position: bigint }
   | { kind: 'caught_up' }
   | { kind: 'other' };
@@ -26,7 +27,7 @@ export function decodeReadAnswer(message: Buffer): ReadAnswer {
     // event, checkpoint, caught_up
     if (tag === field(1)) {
       const record = readEvent(reader);
-      if (record !== null) answer = { kind: 'event', record };
+      if (record !== null) answer = { kind: 'event', record, bytes: message.length };
       return true;
     }
     if (tag === field(3)) {

@@ -1,7 +1,7 @@
 import { createWakeUp } from '../../../concurrency/wake-up.ts';
 import type { StoredEvent } from '../../../domain/events/event.ts';
 import type { EventBatch, SubscribeOptions } from '../port.ts';
-import { BATCH_SIZE, type Feed } from './feed.ts';
+import { BATCH_SIZE, type CountingFeed, type Feed } from './feed.ts';
 
 /*
  * One feed of all streams of the installation, for all subscriptions of a store that have caught
@@ -22,17 +22,19 @@ import { BATCH_SIZE, type Feed } from './feed.ts';
  */
 
 /**
- * The window keeps at least this many events, and at most twice as many. Followers may pause for a
+ * A window of twice this size drops its oldest batches, down to this size. Followers may pause for a
  * second of a busy process.
  */
 const KEPT_EVENTS = 4_000;
+/** The same in bytes of messages: records of retention and pages of batches are large. */
+const KEPT_BYTES = 16 * 2 ** 20;
 /** How often a follower reports a position that moved without an event for it. */
 const EMPTY_MOVES_MS = 1_000;
 
 type FollowOptions = Pick<SubscribeOptions, 'signal' | 'batchSize'> & { streams: string[] };
 
 /** Creates the shared feed of a store. `open` opens the feed behind it. */
-export function createSharedFeed(open: (options: SubscribeOptions) => Promise<Feed>) {
+export function createSharedFeed(open: (options: SubscribeOptions) => Promise<CountingFeed>) {
   let window: ReturnType<typeof openWindow> | null = null;
   let subscriptions = 0;
 
@@ -56,10 +58,14 @@ export function createSharedFeed(open: (options: SubscribeOptions) => Promise<Fe
   };
 }
 
-function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bigint) {
+function openWindow(open: (options: SubscribeOptions) => Promise<CountingFeed>, from: bigint) {
   const stop = new AbortController();
   const followers = new Set<{ notice(batch: EventBatch): void }>();
   const events: StoredEvent[] = [];
+  /** Of each batch of the window: how many events it has, and their bytes. */
+  const sizes: { length: number; bytes: number }[] = [];
+  /** The bytes of all of them. */
+  let bytes = 0;
   /** Counts the events that the window has dropped. */
   let dropped = 0;
   /** Positions of the last dropped event of each kind of stream. */
@@ -67,15 +73,33 @@ function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bi
   let position = from;
   let caughtUp = false;
 
-  function add(batch: EventBatch): void {
-    events.push(...batch.events);
-    ({ position, caughtUp } = batch);
-    if (events.length > 2 * KEPT_EVENTS) {
-      const old = events.splice(0, events.length - KEPT_EVENTS);
-      dropped += old.length;
-      for (const event of old) droppedUntil.set(kindOf(event.stream), event.position);
+  function add(batch: EventBatch, added: number): void {
+    const { length } = batch.events;
+    if (length > 0) {
+      events.push(...batch.events);
+      sizes.push({ length, bytes: added });
+      bytes += added;
     }
+    ({ position, caughtUp } = batch);
+    if (events.length > 2 * KEPT_EVENTS || bytes > 2 * KEPT_BYTES) dropOldest();
     for (const { notice } of followers) notice(batch);
+  }
+
+  /** Keeps the newest batch: no follower has seen it. */
+  function dropOldest(): void {
+    let batches = 0;
+    let length = 0;
+    for (const size of sizes) {
+      const left = events.length - length - size.length;
+      if (left < KEPT_EVENTS && bytes - size.bytes < KEPT_BYTES) break;
+      batches++;
+      length += size.length;
+      bytes -= size.bytes;
+    }
+    sizes.splice(0, batches);
+    dropped += length;
+    for (const event of events.splice(0, length))
+      droppedUntil.set(kindOf(event.stream), event.position);
   }
 
   /** Returns false if the window lacks an event of these streams after a position. */
@@ -88,10 +112,14 @@ function openWindow(open: (options: SubscribeOptions) => Promise<Feed>, from: bi
   }
 
   async function run(): Promise<void> {
-    let feed: Feed | null = null;
+    let feed: CountingFeed | null = null;
     try {
       feed = await open({ from, signal: stop.signal });
-      for (let batch = await feed.next(); batch !== null; batch = await feed.next()) add(batch);
+      let given = 0;
+      for (let batch = await feed.next(); batch !== null; batch = await feed.next()) {
+        add(batch, feed.bytes() - given);
+        given = feed.bytes();
+      }
     } catch {
       // Each follower meets the failure again if it lasts.
     } finally {

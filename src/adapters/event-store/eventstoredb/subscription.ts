@@ -5,7 +5,7 @@ import type { EventBatch, SubscribeOptions } from '../port.ts';
 import type { CallLimits } from './calls.ts';
 import type { Connection } from './connection.ts';
 import { giveUp, isTransient, LogReplaced, StaleNode } from './errors.ts';
-import { type Feed, openFeed } from './feed.ts';
+import { type CountingFeed, type Feed, openFeed } from './feed.ts';
 import { hasEvent, readHead } from './reads.ts';
 import { createSharedFeed } from './shared-feed.ts';
 
@@ -56,7 +56,7 @@ export function createSubscriptions(
 ) {
   const shared = createSharedFeed(open);
 
-  async function open(options: SubscribeOptions): Promise<Feed> {
+  async function open(options: SubscribeOptions): Promise<CountingFeed> {
     const leaving = new AbortController();
     const signal = AbortSignal.any([options.signal, leaving.signal]);
     const limits = { signal, attemptMs: () => attemptMs };
@@ -87,6 +87,7 @@ export function createSubscriptions(
           throw error;
         }
       },
+      bytes: feed.bytes,
       close() {
         clearInterval(looking);
         feed.close();
@@ -120,7 +121,7 @@ export function createSubscriptions(
   /** Yields the batches of a feed of its own, then those of the shared one, until the feed ends. */
   async function* batchesFrom(options: SubscribeOptions): AsyncGenerator<EventBatch, void, void> {
     const { streams = [''] } = options;
-    let feed = await open(options);
+    let feed: Feed = await open(options);
     let own = true;
     try {
       for (let batch = await feed.next(); batch !== null; batch = await feed.next()) {
