@@ -35,7 +35,17 @@ export function transferIdOf(batchId: string, place: number): string {
   let text = '';
   for (let rest = place; text.length < PLACE_CHARACTERS; rest = Math.floor(rest / 32))
     text = BASE32[rest % 32] + text;
-  return `txr_${batchId.slice('bat_'.length, -PLACE_CHARACTERS)}${text}`;
+  return startOfIds(batchId) + text;
+}
+
+/** Returns a text before all ids of transfers of a batch, and the last id that one could have. */
+export function idsOfBatch(batchId: string): { before: string; last: string } {
+  const before = startOfIds(batchId);
+  return { before, last: before + BASE32.slice(-1).repeat(PLACE_CHARACTERS) };
+}
+
+function startOfIds(batchId: string): string {
+  return `txr_${batchId.slice('bat_'.length, -PLACE_CHARACTERS)}`;
 }
 
 /** Returns the transfers of a page. They derive from the log alone. */

@@ -15,8 +15,8 @@ import { routeOf } from '../../domain/endpoints/route.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ListingError } from '../../domain/flows/flow.ts';
 import { optionsOf } from '../../domain/transfers/options.ts';
+import { failedOfBatch } from '../../projections/batches/queries.ts';
 import { retriedAmong } from '../../projections/transfers/changeable.ts';
-import { eachTransfer } from '../../projections/transfers/queries.ts';
 import { forgetFailingListing, noteFailingListing } from './failing-listings.ts';
 import { findFiles } from './folder.ts';
 import type { Found } from './walk.ts';
@@ -122,31 +122,32 @@ async function* filesOf(
   }
 }
 
-/** Yields the failed transfers of the batch that another one repeats, unless they were retried. */
+/**
+ * Yields the failed transfers of the batch that another one repeats, unless they were retried. In
+ * the order of their ids: neither a clock that steps back nor the retention of `through` changes
+ * where it continues.
+ */
 async function* failedOf(
   sql: Sql,
   endpoints: readonly Endpoint[],
   { account_id, source, through, after }: Batch,
 ): AsyncGenerator<Listed, void, void> {
   if (source.type !== 'retry') return;
-  const filter = { batchId: source.batch_id, status: 'failed' } as const;
-  let isNew = through === null;
-  for await (const transfers of eachTransfer(sql, account_id, filter, 'created_at')) {
+  for await (const transfers of failedOfBatch(sql, source.batch_id, through)) {
     const retried = await retriedAmong(sql, transfers);
     for (const { facts } of transfers) {
       const { transfer_id, source_uri, destination_uri, priority, metadata } = facts;
       const uris = { source_uri, destination_uri };
       const own = { priority, metadata, ...optionsOf(facts), retry_of: transfer_id };
-      if (isNew && !retried.has(transfer_id))
-        yield {
-          item: routedOr(source_uri, () => ({
-            ...uris,
-            ...own,
-            route: routeOf({ ...uris, after }, endpoints, account_id),
-          })),
-          through: transfer_id,
-        };
-      if (transfer_id === through) isNew = true;
+      if (retried.has(transfer_id)) continue;
+      yield {
+        item: routedOr(source_uri, () => ({
+          ...uris,
+          ...own,
+          route: routeOf({ ...uris, after }, endpoints, account_id),
+        })),
+        through: transfer_id,
+      };
     }
   }
 }

@@ -5,9 +5,10 @@ import {
   batchDecider,
   type RejectedItem,
 } from '../../domain/batches/batch.ts';
+import { idsOfBatch } from '../../domain/batches/items.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import { isId } from '../../domain/ids.ts';
-import type { TransferStatus } from '../../domain/transfers/transfer.ts';
+import type { Transfer, TransferStatus } from '../../domain/transfers/transfer.ts';
 import { foldStream, type Stores } from '../fold.ts';
 import type { Page } from '../lists.ts';
 import { batchOf, hasBatch } from '../transfers/columns.ts';
@@ -119,6 +120,31 @@ export async function transfersOfBatch(
      order by place, transfer_id limit ${limit + 1}`;
   const transferIds = rows.map(({ transfer_id }) => transfer_id);
   return { transferIds: transferIds.slice(0, limit), hasMore: transferIds.length > limit };
+}
+
+/** How many transfers `failedOfBatch` reads at a time. */
+const READ_AT_ONCE = 1_000;
+
+/**
+ * Yields the failed transfers of a batch, or those after one of its ids, in the order of their
+ * items. That one may have left the log.
+ */
+export async function* failedOfBatch(
+  sql: Sql,
+  batchId: string,
+  start: string | null,
+): AsyncGenerator<Transfer[], void, void> {
+  const { before, last } = idsOfBatch(batchId);
+  for (let after: string | null = start ?? before; after !== null; ) {
+    // Without `hasBatch`: by the index of batches, each query would read and sort all that is left.
+    const rows: { transfer_id: string; state: Transfer }[] = await sql`
+      select transfer_id, state from read.transfers
+       where transfer_id > ${after} and transfer_id <= ${last}
+         and status = 'failed' and ${batchOf(sql)} = ${batchId}
+       order by transfer_id limit ${READ_AT_ONCE}`;
+    if (rows.length > 0) yield rows.map(({ state }) => state);
+    after = rows.length < READ_AT_ONCE ? null : (rows.at(-1)?.transfer_id ?? null);
+  }
 }
 
 function countsOf(sql: Queryable) {

@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { changeBatch } from '../../../src/commands/batches.ts';
 import {
@@ -18,7 +19,7 @@ import {
   startTransfer,
 } from '../../../src/commands/transfers.ts';
 import { batchRequest } from '../../../src/contract/batches/requests.ts';
-import type { BatchListed } from '../../../src/domain/batches/batch.ts';
+import type { BatchItem, BatchListed } from '../../../src/domain/batches/batch.ts';
 import { transferIdOf } from '../../../src/domain/batches/items.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
 import { streamName } from '../../../src/domain/events/streams.ts';
@@ -66,6 +67,8 @@ describeWithPostgres('the process manager of batches', () => {
 
   const eventsOf = ({ batchId }: ReservedBatch) =>
     installation.store.read(streamName('batch', batchId));
+
+  const isListed = ({ type }: StoredEvent) => type === 'batch.listed';
 
   /** Creates a batch of files, whose request was a minute ago. */
   async function create(
@@ -165,6 +168,70 @@ describeWithPostgres('the process manager of batches', () => {
     await Promise.all(running);
     const { items } = page.data as BatchListed;
     expect(items.map((item) => 'retry_of' in item && item.retry_of)).toEqual(failed);
+  });
+
+  describe('continues a retry that was interrupted', () => {
+    const accountId = 'acc_retry';
+    let batch: ReservedBatch;
+    let failed: string[];
+    let retry: ReservedBatch;
+    /** When the first transfer had failed, and no other. */
+    let between: Date;
+    beforeEach(async () => {
+      const { commands } = installation;
+      batch = await create(commands, ['one', 'two', 'three'], accountId);
+      failed = [0, 1, 2].map((place) => transferIdOf(batch.batchId, place));
+      const [first, ...others] = failed as [string, ...string[]];
+      await fail(first);
+      await sleep(5);
+      between = new Date();
+      for (const other of others) await fail(other);
+      retry = reserveBatch();
+      await createRetryBatch(commands, accountId, batch.batchId, CAUSE, retry);
+      // What the interrupted listing has recorded.
+      const { data } = (await eventsOf(batch)).find(isListed) as StoredEvent;
+      const [item] = (data as BatchListed).items as [BatchItem];
+      const items = [{ ...item, retry_of: first }];
+      const page = { ...(data as BatchListed), items, through: first, last: false };
+      await changeBatch(commands, retry.batchId, { type: 'list', page }, CAUSE);
+    });
+
+    /** Runs the manager until the retry is open. Returns the transfers that it repeats. */
+    async function retried(): Promise<unknown[]> {
+      const { commands } = installation;
+      for (const name of ['catalog', 'transfers', 'batches'] as const) await commands.catchUp(name);
+      const stopping = new AbortController();
+      const running = runBatches(installation, stopping.signal);
+      await until('the retry is open', async () =>
+        (await eventsOf(retry)).some(({ type }) => type === 'batch.opened'),
+      );
+      stopping.abort();
+      await running;
+      const pages = (await eventsOf(retry)).filter(isListed).map(({ data }) => data as BatchListed);
+      return pages.flatMap(({ items }) => items.map((item) => 'retry_of' in item && item.retry_of));
+    }
+
+    test('after a transfer that has left the log', async () => {
+      const { commands } = installation;
+      const ended = { completed: 0, failed: 3, cancelled: 0 };
+      const now = new Date().toISOString();
+      await changeBatch(commands, batch.batchId, { type: 'complete', ended, bytes: 0, now }, CAUSE);
+      const onExport = async () => undefined;
+      const choice = { endedBefore: between, accountId, folder, onExport };
+      expect(await runRetention(installation, choice, CAUSE)).toMatchObject({
+        transfers: 1,
+        completed: true,
+      });
+      expect(await retried()).toEqual(failed);
+    });
+
+    test('if the clock stepped back while the transfers were created', async () => {
+      await installation.commands.catchUp('transfers');
+      await installation.sql`
+        update read.transfers set created_at = created_at - interval '1 hour'
+         where transfer_id = ${failed[2] as string}`;
+      expect(await retried()).toEqual(failed);
+    });
   });
 
   test('an account without room holds up no other, and no cancelled batch', async () => {
