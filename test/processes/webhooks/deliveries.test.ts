@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { Transaction } from '../../../src/adapters/postgres/connect.ts';
+import type { Queryable, Transaction } from '../../../src/adapters/postgres/connect.ts';
 import { updateWebhook } from '../../../src/commands/webhooks.ts';
 import { newId } from '../../../src/domain/ids.ts';
 import {
@@ -18,6 +18,7 @@ import { enqueue, enqueueAgain } from '../../../src/processes/webhooks/delivery-
 import { purgeDeliveries } from '../../../src/processes/webhooks/delivery-table/purge.ts';
 import {
   countDueDeliveries,
+  type DeliveryFilter,
   getDelivery,
   listDeliveries,
 } from '../../../src/processes/webhooks/delivery-table/read.ts';
@@ -149,22 +150,120 @@ describeWithPostgres('deliveries', () => {
     const id = await ping(sql, { webhookId: 'whk_few', accountId: 'acc_few' });
     await sql`analyze work.deliveries`;
     await sql.begin(async (tx) => {
-      const entriesRead = async () => {
-        const [read] = await tx<[{ entries: number }]>`
-          select sum(pg_stat_get_xact_tuples_returned(indexrelid))::integer as entries
-            from pg_index where indrelid = 'work.deliveries'::regclass`;
-        return read.entries;
-      };
-      const before = await entriesRead();
-      const { deliveries, total } = await listDeliveries(tx, {
-        accountId: 'acc_few',
-        limit: 10,
-        offset: 0,
-      });
-      expect([deliveries.map((found) => found.id), total]).toEqual([[id], 1]);
+      const { found, read } = await firstPage(tx, { accountId: 'acc_few' });
+      expect(found).toEqual([[id], 1]);
       // The planner reads a few too.
-      expect((await entriesRead()) - before).toBeLessThan(100);
+      expect(read).toBeLessThan(100);
     });
+  });
+
+  /** Lists ten deliveries. Returns their ids, the total, and how many index entries were read. */
+  async function firstPage(tx: Transaction, filter: DeliveryFilter) {
+    const entriesRead = async () => {
+      const [read] = await tx<[{ entries: number }]>`
+        select sum(pg_stat_get_xact_tuples_returned(indexrelid))::integer as entries
+          from pg_index
+         where indrelid in ('work.deliveries'::regclass, 'work.pending_deliveries'::regclass)`;
+      return read.entries;
+    };
+    const before = await entriesRead();
+    const { deliveries, total } = await listDeliveries(tx, { ...filter, limit: 10, offset: 0 });
+    return {
+      found: [deliveries.map(({ id }) => id), total],
+      read: (await entriesRead()) - before,
+    };
+  }
+
+  describe('that are pending', () => {
+    const few = { accountId: 'acc_few', webhookId: 'whk_few' };
+    const filters = [{}, few, { accountId: 'acc_few' }, { webhookId: 'whk_few' }];
+
+    /** Runs work in a session that has planned its statements while there was no delivery. */
+    async function withEarlyPlans(work: (tx: Transaction) => Promise<void>): Promise<void> {
+      await installation.sql.begin(async (tx) => {
+        for (const filter of filters)
+          for (let time = 0; time < 7; time++)
+            await firstPage(tx, { ...filter, status: 'pending' });
+        await work(tx);
+      });
+    }
+
+    it.each(filters)('are found without a scan of those that have ended: %j', async (filter) => {
+      await withEarlyPlans(async (tx) => {
+        const [id] = await addPendingOf(tx, few, 1);
+        await addDeliveries(tx, 5_000, { webhookId: 'whk_few' });
+        await tx`update work.deliveries set account_id = 'acc_few'`;
+        await tx`update work.deliveries set status = 'delivered' where event_id > 'evt_3'`;
+        const { found, read } = await firstPage(tx, { ...filter, status: 'pending' });
+        expect(found).toEqual([[id], 1]);
+        expect(read).toBeLessThan(100);
+      });
+    });
+
+    it.each(filters.slice(1))('are found without a scan of those of others: %j', async (filter) => {
+      await withEarlyPlans(async (tx) => {
+        const [id] = await addPendingOf(tx, few, 1);
+        await addPendingOf(tx, { accountId: 'acc_many', webhookId: 'whk_many' }, 5_000);
+        const { found, read } = await firstPage(tx, { ...filter, status: 'pending' });
+        expect(found).toEqual([[id], 1]);
+        expect(read).toBeLessThan(100);
+      });
+    });
+
+    it.each(filters)('are read no further than they are counted: %j', async (filter) => {
+      const { sql } = installation;
+      const ids = await addPendingOf(sql, few, 15_000);
+      await sql`analyze work.deliveries, work.pending_deliveries`;
+      await sql.begin(async (tx) => {
+        const { found, read } = await firstPage(tx, { ...filter, status: 'pending' });
+        expect(found).toEqual([ids.slice(0, 10), 10_000]);
+        expect(read).toBeLessThan(11_000);
+      });
+    });
+
+    it('are listed of all webhooks of an account, newest first, and paged', async () => {
+      const { sql } = installation;
+      const ids: string[] = [];
+      for (const webhookId of ['whk_a', 'whk_b', 'whk_other', 'whk_a']) {
+        const accountId = webhookId === 'whk_other' ? 'acc_other' : 'acc';
+        ids.push(await ping(sql, { webhookId, accountId }));
+        // The ids of one millisecond have no order.
+        await sleep(2);
+      }
+      const listed = async (filter: Partial<Parameters<typeof listDeliveries>[1]>) => {
+        const page = await listDeliveries(sql, {
+          ...{ status: 'pending', limit: 2, offset: 0 },
+          ...filter,
+        });
+        return [page.deliveries.map(({ id }) => ids.indexOf(id)), page.total, page.hasMore];
+      };
+      expect(await listed({})).toEqual([[3, 2], 4, true]);
+      expect(await listed({ offset: 2 })).toEqual([[1, 0], 4, false]);
+      expect(await listed({ accountId: 'acc' })).toEqual([[3, 1], 3, true]);
+      expect(await listed({ accountId: 'acc', offset: 2 })).toEqual([[0], 3, false]);
+      expect(await listed({ webhookId: 'whk_a' })).toEqual([[3, 0], 2, false]);
+      expect(await listed({ accountId: 'acc', webhookId: 'whk_other' })).toEqual([[], 0, false]);
+    });
+
+    /** Adds pending deliveries of a webhook. Returns their ids, newest first. */
+    async function addPendingOf(
+      sql: Queryable,
+      { accountId, webhookId }: { accountId: string; webhookId: string },
+      count: number,
+    ): Promise<string[]> {
+      const deliveries = Array.from({ length: count }, (_, n) => ({
+        webhook_id: webhookId,
+        account_id: accountId,
+        event_id: `evt_${n}`,
+        event_type: 'transfer.created',
+        transfer_id: null,
+        body: '{}',
+      }));
+      await enqueue(sql, deliveries);
+      const rows = await sql<{ id: string }[]>`
+        select id from work.deliveries where webhook_id = ${webhookId} order by id desc`;
+      return rows.map(({ id }) => id);
+    }
   });
 
   it('become pending again one by one, or all failed ones of a webhook', async () => {

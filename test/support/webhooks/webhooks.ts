@@ -1,5 +1,5 @@
 import type { EventStore } from '../../../src/adapters/event-store/port.ts';
-import type { Sql } from '../../../src/adapters/postgres/connect.ts';
+import type { Queryable } from '../../../src/adapters/postgres/connect.ts';
 import { registerWebhook } from '../../../src/commands/webhooks.ts';
 import { webhookRequest } from '../../../src/contract/webhooks/requests.ts';
 import type { Event, NewEvent } from '../../../src/domain/events/event.ts';
@@ -31,7 +31,7 @@ export async function addWebhook(
 
 /** Writes deliveries of a webhook, as if they had failed. */
 export async function addDeliveries(
-  sql: Sql,
+  sql: Queryable,
   count: number,
   { webhookId }: { webhookId: string },
 ): Promise<void> {

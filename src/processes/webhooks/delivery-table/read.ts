@@ -1,4 +1,4 @@
-import type { Queryable, Sql } from '../../../adapters/postgres/connect.ts';
+import type { Fragment, Queryable, Sql } from '../../../adapters/postgres/connect.ts';
 import { COUNTED_TO } from '../../../contract/pages.ts';
 import type {
   Delivery,
@@ -24,12 +24,13 @@ export async function listDeliveries(
 ): Promise<{ deliveries: Delivery[]; total: number; hasMore: boolean }> {
   const [found, [counted]] = await Promise.all([
     sql<Delivery[]>`
-      select ${columns(sql)} from work.deliveries where ${matching(sql, filter)}
-       order by id desc limit ${limit + 1} offset ${offset}`,
+      select ${columns(sql)} from work.deliveries
+       where id = any(array(
+         select id from (${newestIds(sql, filter, offset + limit + 1)}) newest
+          order by id desc offset ${offset}))
+       order by id desc`,
     sql<{ total: number }[]>`
-      select count(*)::integer as total
-        from (select from work.deliveries
-               where ${matching(sql, filter)} limit ${COUNTED_TO}) counted`,
+      select count(*)::integer as total from (${newestIds(sql, filter, COUNTED_TO)}) counted`,
   ]);
   return {
     deliveries: found.slice(0, limit),
@@ -95,6 +96,58 @@ function columns(sql: Queryable) {
       select due_at from work.pending_deliveries where delivery_id = id) end as next_attempt_at,
     case when status = 'delivered' then ended_at end as delivered_at,
     last_status_code, last_error`;
+}
+
+/** Selects the ids of the newest deliveries that match, `most` at most. */
+function newestIds(sql: Queryable, filter: DeliveryFilter, most: number): Fragment {
+  if (filter.status === 'pending') return newestPending(sql, filter, most);
+  return sql`
+    select id from work.deliveries where ${matching(sql, filter)} order by id desc limit ${most}`;
+}
+
+/**
+ * Does the same for those that are pending. Reads only what is left to send: millions of deliveries
+ * may have ended since, and `work.deliveries` has no index of the others.
+ */
+function newestPending(
+  sql: Queryable,
+  { accountId = null, webhookId = null }: DeliveryFilter,
+  most: number,
+): Fragment {
+  if (accountId === null && webhookId === null)
+    return sql`
+      select delivery_id as id from work.pending_deliveries order by delivery_id desc limit ${most}`;
+  const webhooks =
+    webhookId === null ? webhooksWithPending(sql) : sql`select ${webhookId}::text as webhook_id`;
+  // All deliveries of a webhook are of one account.
+  const ofAccount =
+    accountId === null
+      ? sql``
+      : sql`where ${accountId} = (
+          select account_id from work.deliveries d where d.webhook_id = w.webhook_id limit 1)`;
+  return sql`
+    select id
+      from (${webhooks}) w
+     cross join lateral (
+       select delivery_id as id from work.pending_deliveries
+        -- the expression of the index; for "=", a plan could read the rows of all webhooks by id
+        where pending_deliveries.webhook_id || '' between w.webhook_id and w.webhook_id
+        order by pending_deliveries.webhook_id || '' desc, delivery_id desc
+        limit ${most}) of_webhook
+     ${ofAccount} order by id desc limit ${most}`;
+}
+
+/** Selects the webhooks with pending deliveries. Reads one row of each. */
+function webhooksWithPending(sql: Queryable): Fragment {
+  return sql`
+    with recursive pending as (
+      (select webhook_id from work.pending_deliveries order by webhook_id limit 1)
+      union all
+      select next.webhook_id from pending cross join lateral (
+        select webhook_id from work.pending_deliveries p
+         where p.webhook_id > pending.webhook_id order by p.webhook_id limit 1) next
+    )
+    select webhook_id from pending`;
 }
 
 function matching(
