@@ -493,6 +493,8 @@ describeWithPostgres('deliveries', () => {
       'whk_a',
       Array.from({ length: 1_000 }, (_, i) => `txr_${i}`),
     );
+    // For statistics by which all are due.
+    await sql`analyze work.pending_deliveries`;
     await sql`update work.pending_deliveries set due_at = now() + interval '1 hour', tries = 1`;
     const read = await pendingRowsRead(async (tx) => {
       const { due } = await findDueWebhooks(tx, ['whk_a'], ['txr_1', 'txr_new'], []);

@@ -1,4 +1,4 @@
--- version: 5
+-- version: 6
 -- Returns which of these webhooks have a delivery that is due, without deliveries of the claims
 -- `own`. Reads the due rows of each webhook up to the first that is not of these claims. The
 -- settings keep a plan that was made while nothing was pending.
@@ -17,10 +17,13 @@ set enable_seqscan = off set enable_bitmapscan = off as $$
      where exists (
        select from work.pending_deliveries p
         where p.webhook_id = webhook and p.due_at <= at
-          and (p.claim_id is null or p.claim_id <> all(own)))
+          and (p.claim_id is null or p.claim_id <> all(own))
+       -- forces one index scan per webhook: a hash could read the rows of all webhooks
+       offset 0)
         or (exists (
        select from work.pending_deliveries p
-        where p.webhook_id = webhook and p.due_at > at)
+        where p.webhook_id = webhook and p.due_at > at
+       offset 0)
         and webhook = any(array(
        select untried.webhook_id from unnest(transfers) as transfer cross join lateral (
          select p.webhook_id from work.pending_deliveries p
