@@ -70,6 +70,11 @@ export function slowError(slowMs: number): Error {
   return stalled(tooSlowText(slowMs));
 }
 
+/** Returns the error for a server that answers others, but not this one. Its code is ESTALLED. */
+export function passedOverError(ms: number): Error {
+  return stalled(`the server did not answer a request for ${ms / 1000} s, but answered later ones`);
+}
+
 function stalled(how: string): Error {
   return Object.assign(new Error(how), { code: 'ESTALLED' });
 }

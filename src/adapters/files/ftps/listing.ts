@@ -40,7 +40,7 @@ export async function entriesOf(
   const facts = connection.features.has('MLST')
     ? await read('MLSD', MLSD_ENTRY).then((text) => text ?? '', nullIfRefused)
     : null;
-  if (facts !== null) return parseList(withoutBreaks(facts, MLSD_ENTRY));
+  if (facts !== null) return parseList(withoutOddTimes(withoutBreaks(facts, MLSD_ENTRY)));
   const all = await read('LIST -a', LIST_ENTRY).catch(nullIfRefused);
   // Some servers take `-a` for a name: they refuse it, or list nothing.
   const listed = all ?? (await read('LIST', LIST_ENTRY)) ?? '';
@@ -65,6 +65,13 @@ function withoutBreaks(listing: string, entry: RegExp): string {
     else entries.push(`${entries.pop()}\uFFFD${line}`);
   }
   return entries.map((line) => line.replace(/[\r\u2028\u2029]/g, '\uFFFD')).join('\n');
+}
+
+/** Leaves out each time of MLSD that is none: it would fail the whole listing. */
+function withoutOddTimes(listing: string): string {
+  return listing.replace(/^(?:[^\s;=]+=[^;\n]*;)+ /gm, (facts) =>
+    facts.replace(/\bmodify=(?!\d{14}(?:\.\d+)?;)[^;]*;/gi, 'modify=;'),
+  );
 }
 
 /** The longest line of a listing whose lines are read one by one. */

@@ -13,6 +13,7 @@ import { describeOffers, sharesNoAlgorithm } from './algorithms.ts';
 import { connectionError, fileError, withRefusal } from './errors.ts';
 import { takeFastPath } from './fast-path/fast-path.ts';
 import { fingerprintOf } from './host-key.ts';
+import { objectionTo, watchPacketSize } from './packet-size.ts';
 import { openReceivingRoute, openRoute, type Route, type Routing } from './route.ts';
 import { type Connection, type Session, watchSession } from './session.ts';
 import { answerPrompts, type SignIn, signIn } from './sign-in.ts';
@@ -104,7 +105,7 @@ async function handshake(
   const { timeoutMs } = routing;
   const client = new SftpClient('waybill', {});
   const { client: ssh } = client as unknown as { client: Client };
-  const progress = followHandshake(ssh, announce);
+  const progress = followHandshake(ssh, announce, () => socket.destroy());
   answerPrompts(ssh, config);
   const timer = setTimeout(() => {
     const message = `${server}: no answer within ${timeoutMs / 1000} s`;
@@ -125,6 +126,9 @@ async function handshake(
       },
     });
     const openedInMs = performance.now() - progress.signedInAt;
+    const { _maxReadLen, _maxWriteLen } = sftp as Session['sftp'];
+    const tooFew = objectionTo(Math.min(_maxReadLen, _maxWriteLen));
+    if (tooFew) throw tooFew;
     return { ssh, sftp: sftp as Session['sftp'], socket, openedInMs };
   } catch (error) {
     socket.destroy();
@@ -136,8 +140,8 @@ async function handshake(
   }
 }
 
-/** Notes how far the handshake of a client has come. */
-function followHandshake(ssh: Client, announce: Target['announce']): Progress {
+/** Notes how far the handshake of a client has come. Calls `end` if it must not go on. */
+function followHandshake(ssh: Client, announce: Target['announce'], end: () => void): Progress {
   const progress: Progress = { step: 'connect', failure: null, verifiedBy: '', signedInAt: 0 };
   ssh.setMaxListeners(0);
   ssh.on('error', (error) => {
@@ -148,6 +152,10 @@ function followHandshake(ssh: Client, announce: Target['announce']): Progress {
   });
   ssh.on('ready', () => {
     progress.signedInAt = performance.now();
+    watchPacketSize(ssh, (error) => {
+      progress.failure ??= error;
+      end();
+    });
   });
   // ssh2 has verified that the server owns these keys (`hostkeys-prove-00@openssh.com`).
   ssh.on('hostkeys', (keys: ParsedKey[]) => {
@@ -164,7 +172,9 @@ function followHandshake(ssh: Client, announce: Target['announce']): Progress {
 /** Returns the error of a server with which Waybill shares no algorithm: it says what each offers. */
 async function withoutCommonAlgorithm(routing: Routing, cause: unknown): Promise<FileError> {
   const { host, port, username } = routing.settings;
-  const { stream } = await openRoute(routing);
+  const { stream, socket } = await openRoute(routing);
   const offers = await describeOffers(stream, username, routing.timeoutMs);
+  // The server may leave its side open.
+  socket.destroy();
   return new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause });
 }

@@ -7,6 +7,7 @@ import { throughHop, type ViaOptions } from '../via/proxy.ts';
 import { authorityOf } from '../via/target.ts';
 import { connectionError, fileError, withRefusal } from './errors.ts';
 import { fingerprintOf } from './host-key.ts';
+import { watchPacketSize } from './packet-size.ts';
 import { answerPrompts, signIn } from './sign-in.ts';
 
 /**
@@ -22,6 +23,7 @@ export function connectThroughJumpHost(
     const ssh = await signedIn(socket, options);
     const stream = await new Promise<ClientChannel>((resolve, reject) => {
       ssh.once('close', () => reject(new Error('it closed the connection')));
+      watchPacketSize(ssh, reject);
       ssh.forwardOut('127.0.0.1', 0, target.host, target.port, (error, channel) => {
         if (!error) return resolve(channel);
         const reason = error.message.replace(/^\(SSH\) Channel open failure: /, '');

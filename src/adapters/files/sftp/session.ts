@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Client, SFTPWrapper } from 'ssh2';
 import type { ConnectionTimeouts } from '../connection-timeouts.ts';
 import { resetSocket } from '../reset-socket.ts';
-import { createSlowCheck, silentError, slowError } from '../slow-connection.ts';
+import { createSlowCheck, passedOverError, silentError, slowError } from '../slow-connection.ts';
 import { connectionError, type SshError } from './errors.ts';
 import { widenReceiveWindow } from './receive-window.ts';
 
@@ -63,6 +63,12 @@ interface Greeted {
   _remoteVer?: string;
 }
 
+/**
+ * Times `slowMs`: how long a request may be without an answer if a later one has had its answer. Far
+ * longer than a slow line needs for all that may be on its way.
+ */
+const PASSED_OVER = 6;
+
 // Channel, subsystem, version, limits. A TCP handshake would only measure the distance to a proxy.
 const ROUND_TRIPS_TO_OPEN = 4;
 
@@ -79,8 +85,10 @@ export function watchSession(
   { stallMs, slowMs }: ConnectionTimeouts,
 ): Connection {
   const { ssh, sftp, socket } = session;
-  /** The requests without an answer, each with its limit in stalls. */
-  const unanswered = new Map<(error: Error) => void, number>();
+  /** The requests without an answer, oldest first. The limit is in stalls. */
+  const unanswered = new Map<(error: Error) => void, { limit: number; sentAt: number }>();
+  /** When the latest of the requests with an answer was sent. */
+  let latestAnswered = 0;
   const listeners: (() => void)[] = [];
   let lost: SshError | null = null;
   let lastByteAt = 0;
@@ -104,9 +112,20 @@ export function watchSession(
     if (socket.bytesRead !== bytesSeen) lastByteAt = performance.now();
     bytesSeen = socket.bytesRead;
     if (unanswered.size === 0) return;
-    const limitMs = Math.max(...unanswered.values()) * stallMs;
+    const limitMs = Math.max(...[...unanswered.values()].map(({ limit }) => limit)) * stallMs;
     if (performance.now() - lastByteAt >= limitMs) lose(silentError(limitMs));
     else if (slowness.tooSlow()) lose(slowError(slowMs));
+    else if (hasPassedOverOne()) lose(passedOverError(PASSED_OVER * slowMs));
+  }
+
+  /** Returns whether the server goes on without the answer to one request: others hide that. */
+  function hasPassedOverOne(): boolean {
+    const [oldest] = unanswered.values();
+    return (
+      oldest !== undefined &&
+      oldest.sentAt < latestAnswered &&
+      performance.now() - oldest.sentAt >= PASSED_OVER * slowMs
+    );
   }
 
   const watch = setInterval(checkForStall, Math.min(stallMs / 4, 5_000)).unref();
@@ -138,11 +157,12 @@ export function watchSession(
         lastByteAt = performance.now();
         slowness.restart();
       }
-      unanswered.set(reject, stalls);
       const sentAt = performance.now();
+      unanswered.set(reject, { limit: stalls, sentAt });
       sendTogether();
       const done: Callback<Result> = (error, result) => {
         unanswered.delete(reject);
+        latestAnswered = Math.max(latestAnswered, sentAt);
         if (content === undefined) slowness.restart();
         else acknowledged += content;
         answeredAt = performance.now();

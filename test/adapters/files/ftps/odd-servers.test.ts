@@ -309,6 +309,30 @@ describe('a clean-up in a folder that is too long for a listing', () => {
   });
 });
 
+test('an entry with an odd time is listed without a time, and hides no other', async () => {
+  const lines = [
+    'type=file;size=1;modify=20260102030405.123; whole',
+    'type=file;size=2;modify=2026-01-02; dashes; modify=2026-01-02;',
+    'modify=UNKNOWN;type=file;size=3; unknown',
+    'type=file;size=4;modify=; empty',
+  ];
+  const over = await endpointOn({
+    FEAT: () => '211-Features:\r\n MLST type*;size*;modify*;\r\n211 End',
+    MLSD: async (_, { data, say }) => {
+      say('150 Here it comes');
+      (await data()).end(`${lines.join('\r\n')}\r\n`);
+      return '226 Done';
+    },
+  });
+  const listed = await over.list('/', never);
+  expect(listed.map(({ name, size, modified_at }) => [name, size, modified_at])).toEqual([
+    ['whole', 1, '2026-01-02T03:04:05.123Z'],
+    ['dashes; modify=2026-01-02;', 2, null],
+    ['unknown', 3, null],
+    ['empty', 4, null],
+  ]);
+});
+
 describe('on a server that does not rename over a file', () => {
   /**
    * Returns a folder with an older file on such a server. The server answers `reply` to commands

@@ -25,6 +25,9 @@ export interface SshSignInServer {
   stop(): Promise<void>;
 }
 
+/** The path of which the server says nothing, while it answers about others. */
+export const UNANSWERED = '/unanswered';
+
 /** An entry of a listing, with the attributes that the server sends. */
 export type ListedEntry = Omit<FileEntry, 'attrs'> & { attrs: Partial<Attributes> };
 
@@ -43,12 +46,13 @@ export type Listing =
 /**
  * An SSH server in this process that accepts one password by one method and records every attempt.
  * Its SFTP answers the listing of any folder with `listing`. It serves tests that OpenSSH cannot,
- * or only as root.
+ * or only as root. With `packetSize`, it takes no more bytes in a message.
  */
 export async function startSshSignInServer(
   method: 'password' | 'keyboard-interactive',
   password: string,
   listing: Listing = [],
+  packetSize?: number,
 ): Promise<SshSignInServer> {
   const hostKey = makeHostKey();
   const attempts: SshSignInServer['attempts'] = [];
@@ -57,6 +61,7 @@ export async function startSshSignInServer(
 
   const server = new ssh2.Server({ hostKeys: [hostKey.pem] }, (connection) => {
     connections.add(connection);
+    if (packetSize !== undefined) announcePacketSize(connection, packetSize);
     connection.on('error', () => {});
     connection.on('close', () => connections.delete(connection));
     connection.on('authentication', (context) => void authenticate(context));
@@ -86,6 +91,15 @@ export async function startSshSignInServer(
       await once(server, 'close');
     },
   };
+}
+
+function announcePacketSize(connection: Connection, packetSize: number): void {
+  const { _protocol: protocol } = connection as unknown as {
+    _protocol: { channelOpenConfirm(...channel: number[]): void };
+  };
+  const confirm = protocol.channelOpenConfirm.bind(protocol);
+  protocol.channelOpenConfirm = (recipient, sender, window) =>
+    confirm(recipient as number, sender as number, window as number, packetSize);
 }
 
 function makeHostKey(): { pem: string; sha256: string } {
@@ -128,6 +142,9 @@ function serveFolder(sftp: SFTPWrapper, listing: Listing, removed: string[]): vo
     const answer = left.shift() ?? [];
     if (answer.length === 0) return sftp.status(id, STATUS_CODE.EOF);
     sftp.name(id, answer as FileEntry[]);
+  });
+  sftp.on('STAT', (id, path) => {
+    if (path !== UNANSWERED) sftp.status(id, STATUS_CODE.NO_SUCH_FILE);
   });
   sftp.on('LSTAT', (id) => sftp.status(id, STATUS_CODE.NO_SUCH_FILE));
   sftp.on('REMOVE', (id, path) => {
