@@ -85,7 +85,7 @@ export async function startChaosPostgres(): Promise<ChaosPostgres> {
       running = false;
     },
     async start() {
-      ({ pid, port } = await runPostmaster(cluster, () => false, port));
+      ({ pid, port } = await runPostmaster(cluster, () => true));
       running = true;
     },
     freeze() {

@@ -298,6 +298,26 @@ describeWithPostgres('embedded Postgres', () => {
     expect(postmasterPid()).toBeNull();
   });
 
+  it.each([
+    ['was killed', 'SIGKILL'],
+    ['ended', 'SIGINT'],
+  ] as const)('keeps its address if another process starts it after it %s', async (_, signal) => {
+    await useFolder();
+    const here = await start();
+    process.kill(postmasterPid()!, signal);
+    await until('its end', () =>
+      query(here.url, 'select 1').then(
+        () => false,
+        () => true,
+      ),
+    );
+    const next = await start();
+    expect(next.url).toBe(here.url);
+    await next.release();
+    expect(await query(here.url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    await here.release();
+  });
+
   it.skipIf(!canHaveMountNamespace())(
     'says that its file system is read-only, and runs again when that has passed',
     LONG,
@@ -330,11 +350,7 @@ describeWithPostgres('embedded Postgres', () => {
         released = here.release();
         await killAll([postmasterPid()!]);
         // As another process does, which is killed afterwards.
-        await runPostmaster(
-          await openCluster(home, {}),
-          () => true,
-          Number(new URL(here.url).port),
-        );
+        await runPostmaster(await openCluster(home, {}), () => true);
       });
       await released;
       expect(postmasterPid()).toBeNull();

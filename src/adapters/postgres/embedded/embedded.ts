@@ -116,7 +116,7 @@ export async function startEmbeddedPostgres({
 
   async function revive(): Promise<void> {
     try {
-      ({ pid } = await inTurn(() => runPostmaster(cluster, () => true, server.port)));
+      ({ pid } = await inTurn(() => runPostmaster(cluster, () => true)));
       logger.warn({ postgres_pid: pid }, 'the embedded Postgres had ended; it runs again');
     } catch (error) {
       logger.error({ err: error }, 'the embedded Postgres has ended and does not start');

@@ -1,7 +1,7 @@
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { appendFile, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { appendFile, open, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -84,15 +84,12 @@ export function urlOf(cluster: Cluster, port: number, database: string): string 
 }
 
 /**
- * Returns the healthy server of this data directory: the running one, else a new one, on `port` if
- * given. A running server that does not answer is stopped, unless it is `inUse`. The caller must
- * hold the lock: only one process may do this at a time.
+ * Returns the healthy server of this data directory: the running one, else a new one. That has the
+ * port of the one before if it is `inUse`: the other processes know no other port. A running server
+ * that does not answer is stopped, unless it is `inUse`. The caller must hold the lock: only one
+ * process may do this at a time.
  */
-export async function runPostmaster(
-  cluster: Cluster,
-  inUse: () => boolean,
-  port?: number,
-): Promise<Postmaster> {
+export async function runPostmaster(cluster: Cluster, inUse: () => boolean): Promise<Postmaster> {
   const running = await readPidFile(cluster);
   if (running !== null && (await isPostmasterOf(cluster, running.pid))) {
     const answering = await waitForAnswer(cluster, running.pid);
@@ -112,7 +109,7 @@ export async function runPostmaster(
     // Postgres would take it for that of a server, and refuse to start.
     const misleads = running === null ? await isOld(pidFilePath(cluster)) : isAlive(running.pid);
     if (misleads) await rm(pidFilePath(cluster), { force: true });
-    return await start(cluster, lock.fd, port);
+    return await start(cluster, lock.fd, inUse() ? await lastPort(cluster) : null);
   } finally {
     await lock.close();
   }
@@ -153,12 +150,15 @@ export function askToStop(cluster: Cluster): void {
   if (isServerOf(cluster, command)) process.kill(file.pid, 'SIGINT');
 }
 
-async function start(cluster: Cluster, lock: number, port?: number): Promise<Postmaster> {
+async function start(cluster: Cluster, lock: number, port: number | null): Promise<Postmaster> {
   await limitLog(cluster.log);
   for (let attempt = 1; ; attempt++) {
     const before = await sizeOf(cluster.log);
     const postmaster = await spawnPostmaster(cluster, lock, port ?? (await freePort()));
-    if (postmaster !== null) return postmaster;
+    if (postmaster !== null) {
+      if (postmaster.port !== port) await writePort(cluster, postmaster.port);
+      return postmaster;
+    }
     const said = (await readFile(cluster.log)).subarray(before).toString();
     // Another program took the port first, or back ends of a killed server still run.
     const temporary = /Address already in use|is still in use/.test(said);
@@ -177,6 +177,21 @@ async function start(cluster: Cluster, lock: number, port?: number): Promise<Pos
     }
     await setTimeout(250);
   }
+}
+
+function portFile(cluster: Cluster): string {
+  return join(dirname(cluster.data), 'port');
+}
+
+/** Returns the port of the last server; null if it is not known. */
+async function lastPort(cluster: Cluster): Promise<number | null> {
+  const text = await readFile(portFile(cluster), 'utf8').catch(() => '');
+  return Number(text) || null;
+}
+
+/** Keeps the port of a server for the one that follows it. A full disk does not end the server. */
+async function writePort(cluster: Cluster, port: number): Promise<void> {
+  await writeFile(portFile(cluster), String(port), { mode: 0o600 }).catch(() => undefined);
 }
 
 /** Returns true if a line cannot be added to the log for lack of room. */
