@@ -16,9 +16,16 @@ export type FileStep = 'connect' | 'sign_in' | 'open' | 'transfer' | 'verify' | 
  */
 export type Side = 'source' | 'destination';
 
+/** The longest message of an error. A server may send any number of characters. */
+const MAX_MESSAGE = 4_000;
+
+function shortened(message: string): string {
+  return message.length <= MAX_MESSAGE ? message : `${message.slice(0, MAX_MESSAGE)}…`;
+}
+
 /**
  * The only error that leaves an adapter: a code of the table in `domain/transfers/errors.ts`, the
- * step, and the server's own text without secrets.
+ * step, and the server's own text without secrets, shortened to 4,000 characters.
  */
 export class FileError extends Error {
   override readonly name = 'FileError';
@@ -42,7 +49,7 @@ export class FileError extends Error {
       ...options
     }: ErrorOptions & { busy?: boolean; ofMachine?: boolean } = {},
   ) {
-    super(storable(message), options);
+    super(storable(shortened(message)), options);
     this.code = code;
     this.step = step;
     this.busy = busy;

@@ -6,7 +6,7 @@ import { OtherService } from '../http/other-service.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import { reach, tunnelOf } from '../http/tunnel.ts';
-import type { FileEndpoint, FileEntry } from '../port.ts';
+import { type FileEndpoint, type FileEntry, FileError } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
@@ -82,11 +82,21 @@ async function listFolder(
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
   const entries = createFolderEntries<FileEntry>(path || settings.bucket);
   const input = { Bucket: settings.bucket, Prefix: prefix, Delimiter: '/' };
+  let token: string | undefined;
   for await (const page of paginateListObjectsV2({ client: s3 }, input, { abortSignal: signal })) {
     const { CommonPrefixes = [], Contents = [], Name, IsTruncated, MaxKeys } = page;
+    const { NextContinuationToken: next } = page;
     // The SDK reads any answer without an error as an empty list.
     if (Name === undefined && IsTruncated === undefined && MaxKeys === undefined)
       throw new OtherService('an S3 service', url(), 'no list of objects');
+    // The SDK would take what is listed so far for the whole folder, or ask without an end.
+    if (IsTruncated && (!next || next === token))
+      throw new FileError(
+        'connection_failed',
+        'open',
+        `${path || settings.bucket}: the server lists only the first objects: it lacks ListObjectsV2`,
+      );
+    token = next;
     for (const { Prefix = '' } of CommonPrefixes) {
       const name = Prefix.slice(prefix.length, -1);
       entries.add(name, { name, type: 'directory', size: null, modified_at: null });

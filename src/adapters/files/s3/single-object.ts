@@ -63,6 +63,13 @@ export function openSingleObject(
     return found === null ? null : found === md5.toString('hex');
   }
 
+  /** Returns false if an answer without an ETag cannot be that of the store. */
+  function isStored(found: Awaited<ReturnType<typeof foundObject>>, md5: Buffer): boolean {
+    if (found === null) return false;
+    const there = md5OfETag(found.ETag, found.ServerSideEncryption);
+    return there === null || there === md5.toString('hex');
+  }
+
   async function put(content: Buffer, md5: Buffer, replaced: Replaceable): Promise<CommitProof> {
     // The server has checked the MD5. An ETag equal to it proves the size too. With a KMS key the
     // ETag is something else, so the size is looked up.
@@ -72,7 +79,7 @@ export function openSingleObject(
     const proof = { size, destinationChecksum: 'md5', atomicReplace: true, version } as const;
     if (version === etagOf(md5)) return proof;
     const found = await foundObject(store.head(key, signal));
-    if (found === null && !version) throw pageInPlace(key, 'commit');
+    if (!version && !isStored(found, md5)) throw pageInPlace(key, 'commit');
     if (found !== null) {
       const { ContentLength = 0, ETag } = found;
       assertCommitted(key, { size, version }, { size: ContentLength, version: ETag });

@@ -146,6 +146,7 @@ async function uploadsOf(
 ): Promise<ListedUpload[]> {
   const found: ListedUpload[] = [];
   let [KeyMarker, UploadIdMarker]: (string | undefined)[] = [];
+  let isRepeated = false;
   try {
     do {
       const page: ListMultipartUploadsCommandOutput = await s3.send(
@@ -153,10 +154,11 @@ async function uploadsOf(
         { abortSignal },
       );
       found.push(...(page.Uploads ?? []).filter(({ Key }) => Key === key));
-      [KeyMarker, UploadIdMarker] = page.IsTruncated
-        ? [page.NextKeyMarker, page.NextUploadIdMarker]
-        : [];
-    } while (KeyMarker !== undefined);
+      const next = page.IsTruncated ? [page.NextKeyMarker, page.NextUploadIdMarker] : [];
+      // Some servers repeat a page, without an end.
+      isRepeated = next[0] === KeyMarker && next[1] === UploadIdMarker;
+      [KeyMarker, UploadIdMarker] = next;
+    } while (KeyMarker !== undefined && !isRepeated);
   } catch (error) {
     if (!isRefused(error)) throw error;
   }
@@ -177,12 +179,16 @@ export async function stateOf(
 ): Promise<'gone' | 'object' | 'open'> {
   const digests: Buffer[] = [];
   let sentAt = 0;
+  let last = 0;
   const upload = { Bucket: settings.bucket, Key, UploadId };
   try {
     for await (const { Parts = [], IsTruncated } of paginateListParts({ client: s3 }, upload, {
       abortSignal: signal,
     })) {
-      for (const { ETag = '', LastModified } of Parts) {
+      for (const { PartNumber = 0, ETag = '', LastModified } of Parts) {
+        // Such a server repeats a page, without an end.
+        if (PartNumber <= last) return 'open';
+        last = PartNumber;
         digests.push(Buffer.from(ETag.replaceAll('"', ''), 'hex'));
         sentAt = Math.max(sentAt, LastModified?.getTime() ?? 0);
       }

@@ -206,3 +206,68 @@ test('an object of unknown size is neither read nor deleted', async () => {
   await expect(disposed).rejects.toMatchObject({ code: 'size_unknown' });
   expect(asked).not.toContain('DELETE');
 });
+
+const xml = (text: string) => `<?xml version="1.0" encoding="UTF-8"?>${text}`;
+
+test.each([
+  ['has no token of the next page', ''],
+  ['repeats a page', '<NextContinuationToken>next</NextContinuationToken>'],
+])('a listing that %s is not taken for the whole folder', async (_name, token) => {
+  const object = '<Contents><Key>in/a</Key><Size>1</Size></Contents>';
+  const page = `<Name>bucket</Name><IsTruncated>true</IsTruncated>${token}${object}`;
+  server = createServer((_request, response) => {
+    response.end(xml(`<ListBucketResult>${page}</ListBucketResult>`));
+  });
+  endpoint = endpointOn(await listening(server));
+  await expect(endpoint.list('in', never)).rejects.toMatchObject({
+    code: 'connection_failed',
+    message: expect.stringContaining('the server lists only the first objects'),
+  });
+});
+
+test('the clean-up aborts an upload whose server repeats the pages of its lists', async () => {
+  const asked: string[] = [];
+  const part = '<Part><PartNumber>1</PartNumber><ETag>"aa"</ETag></Part>';
+  const lists: [string, string][] = [
+    [
+      'uploads',
+      '<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>key</NextKeyMarker>' +
+        '<NextUploadIdMarker>id</NextUploadIdMarker></ListMultipartUploadsResult>',
+    ],
+    [
+      'uploadId',
+      '<ListPartsResult><IsTruncated>true</IsTruncated>' +
+        `<NextPartNumberMarker>1</NextPartNumberMarker>${part}</ListPartsResult>`,
+    ],
+  ];
+  server = createServer(({ method, url }, response) => {
+    const { searchParams } = new URL(url as string, 'http://a.example');
+    const [kind, list] = lists.find(([name]) => searchParams.has(name)) ?? [];
+    asked.push(`${method} ${kind}`);
+    if (method === 'DELETE') response.writeHead(204).end();
+    else if (list) response.end(xml(list));
+    else response.writeHead(404).end();
+  });
+  endpoint = endpointOn(await listening(server));
+  const state = { upload_id: 'id', part_size: 8 << 20, checksum: 'md5', digests: '' };
+  await endpoint.removeLeftovers('key', {
+    transferId: 'txr_01JZ8Q6W3N5V4T2R1P0M9K8J7H',
+    resume: { bytes: 0, state },
+    since: new Date(0),
+    signal: AbortSignal.timeout(20_000),
+  });
+  expect(asked).toContain('DELETE uploadId');
+  expect(asked.length).toBeLessThan(10);
+});
+
+test('an error of any length is shortened', async () => {
+  server = createServer((_request, response) => {
+    const message = `We${' '.repeat(200_000)}failed`;
+    response
+      .writeHead(500)
+      .end(xml(`<Error><Code>InternalError</Code><Message>${message}</Message></Error>`));
+  });
+  endpoint = endpointOn(await listening(server));
+  const error = await endpoint.list('', never).catch((thrown: unknown) => thrown as FileError);
+  expect((error as FileError).message).toHaveLength(4_001);
+});

@@ -40,6 +40,19 @@ describe('a page of a proxy with status 200', () => {
     },
   );
 
+  test('in place of the answer to a PutObject does not count if an older object is as long', async () => {
+    const [older, content] = [randomBytes(1_000), randomBytes(1_000)];
+    await upload(s3.endpoint(), 'page-older', older);
+    s3.server.fault({ operation: 'PutObject', kind: 'page' });
+    await expect(upload(s3.endpoint(), 'page-older', content)).rejects.toMatchObject({
+      code: 'connection_failed',
+      message: expect.stringContaining('a proxy'),
+    });
+    expect(older.equals(await get('page-older'))).toBe(true);
+    await upload(s3.endpoint(), 'page-older', content);
+    expect(content.equals(await get('page-older'))).toBe(true);
+  });
+
   test('in place of the answer to a look is no object under the key', async () => {
     s3.server.fault({ operation: 'HeadObject', kind: 'page' });
     const kept = upload(s3.endpoint(), 'page-look', Buffer.from('content'), { overwrite: false });
