@@ -211,8 +211,10 @@ async function findLog(
   noteChange: (error: unknown) => void,
 ): Promise<string> {
   const followed = async () => followedLog(sql, await furthestLog(sql));
+  // A log that is to be adopted exists. One that does not has another prefix, or is elsewhere.
+  const mayBegin = begins && !(adoptsLog && store.engine !== 'postgres');
   const logId = await openLog(store, followed, {
-    begins,
+    begins: mayBegin,
     beforeBegin: (id) => ownLog(sql, id),
   }).catch(async (error) => {
     noteChange(error);

@@ -51,6 +51,22 @@ describeOnEventStoreDb('waybill log adopt', (startServer) => {
     expect((await cli.run(['transfers', 'list'])).code).toBe(0);
   });
 
+  it('begins no log where there is none', { timeout: CLI_TIMEOUT_MS }, async () => {
+    const fresh = await createTestDatabase();
+    onTestFinished(() => fresh.drop());
+    const WAYBILL_STREAM_PREFIX = 'forgotten';
+    const cli = createCli({
+      ...owner.environment,
+      DATABASE_URL: fresh.url,
+      WAYBILL_STREAM_PREFIX,
+    });
+    for (const _ of [1, 2]) {
+      const refused = await cli.run(['log', 'adopt']);
+      expect([refused.code, refused.stdout]).toEqual([3, '']);
+      expect(refused.stderr).toContain('WAYBILL_STREAM_PREFIX');
+    }
+  });
+
   it('sends no webhook what happened before', async () => {
     const config = parseConfig({ ...owner.environment, DATABASE_URL: database.url });
     const installation = await openInstallation(config, owner.logger);
