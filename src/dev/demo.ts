@@ -8,6 +8,7 @@ import { createKey } from '../commands/keys.ts';
 import { saveEndpoint } from '../commands/save-endpoint.ts';
 import { endpointRequest } from '../contract/endpoints/requests.ts';
 import { DEFAULT_ACCOUNT } from '../domain/account.ts';
+import { DomainError } from '../domain/errors.ts';
 import { LIFETIME } from '../domain/key.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Installation } from '../installation.ts';
@@ -19,6 +20,7 @@ const DEMO_FILE = 'outbox/invoices.zip';
 export const DEMO_FILE_BYTES = 128 * 1024 * 1024;
 
 const SERVERS: DemoServerName[] = ['hospital', 'bank'];
+const HOST = '127.0.0.1';
 const SCOPES: Record<DemoKeyName, Scope[]> = { api: ['transfers:write'], console: ['admin'] };
 const CHUNK_BYTES = 4 * 1024 * 1024;
 /** A demo key that expires sooner than this is replaced, so a copied key stays useful. */
@@ -47,26 +49,44 @@ export async function startDemoServers(folder: string, state: DemoState): Promis
   }
 }
 
-/** Configures the servers as endpoints with accepted host keys. Skips those that are up to date. */
+/**
+ * Configures the servers as endpoints with accepted host keys. Skips those that are up to date.
+ * Throws `precondition_failed` if the installation has an endpoint of its own with such a name: files for a
+ * partner would go to the demo.
+ */
 export async function configureDemoEndpoints(
   { commands, sql }: Installation,
   state: DemoState,
   cause: Cause,
 ): Promise<void> {
   const configured = await listEndpoints(sql);
+  const settingsOf = (name: DemoServerName) =>
+    configured.find((endpoint) => endpoint.name === name)?.settings as
+      | Record<string, unknown>
+      | undefined;
+  const own = SERVERS.find((name) => {
+    const settings = settingsOf(name);
+    return (
+      settings && (settings.host !== HOST || settings.username !== state.servers[name].username)
+    );
+  });
+  if (own)
+    throw new DomainError(
+      'precondition_failed',
+      `The installation has an endpoint ${own} that is not the demo's. Start the demo with another ` +
+        'WAYBILL_DATA_DIR, and without DATABASE_URL',
+    );
   for (const name of SERVERS) {
     const { port, hostKey, username, password } = state.servers[name];
     const wanted = {
       protocol: 'sftp',
-      host: '127.0.0.1',
+      host: HOST,
       port,
       base_path: '/',
       username,
       host_key_sha256: fingerprintOf(hostKey),
     };
-    const settings = configured.find((endpoint) => endpoint.name === name)?.settings as
-      | Record<string, unknown>
-      | undefined;
+    const settings = settingsOf(name);
     if (settings && Object.entries(wanted).every(([key, value]) => settings[key] === value))
       continue;
     await saveEndpoint(commands, endpointRequest.parse({ ...wanted, name, password }), cause);
