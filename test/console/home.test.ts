@@ -118,175 +118,179 @@ await describeConsole('the home page of the console', () => {
     );
   });
 
-  test('counts the transfers of 24 hours by state, and failures by endpoint and reason', async () => {
-    const { installation } = console;
-    const { store, sql, commands } = installation;
-    endpointId = await configureEndpoint(installation, {
-      name: 'held',
-      protocol: 'sftp',
-      host: '127.0.0.1',
-      port: await freePort(),
-      username: 'nobody',
-      password: 'none',
-      host_key_sha256: `SHA256:${'A'.repeat(43)}`,
-    });
-    await pauseEndpoint(commands, endpointId, CAUSE);
-    const held = { source_endpoint_id: endpointId, destination_endpoint_id: endpointId };
-    const { transferId: moving } = await appendTransfer(store, [], held);
-    const job = () => sql`select from work.transfer_jobs where transfer_id = ${moving}`;
-    await eventually(async () => (await job()).count).toBe(1);
-    const claimId = newId('clm');
-    await sql`
+  test(
+    'counts the transfers of 24 hours by state, and failures by endpoint and reason',
+    LONG,
+    async () => {
+      const { installation } = console;
+      const { store, sql, commands } = installation;
+      endpointId = await configureEndpoint(installation, {
+        name: 'held',
+        protocol: 'sftp',
+        host: '127.0.0.1',
+        port: await freePort(),
+        username: 'nobody',
+        password: 'none',
+        host_key_sha256: `SHA256:${'A'.repeat(43)}`,
+      });
+      await pauseEndpoint(commands, endpointId, CAUSE);
+      const held = { source_endpoint_id: endpointId, destination_endpoint_id: endpointId };
+      const { transferId: moving } = await appendTransfer(store, [], held);
+      const job = () => sql`select from work.transfer_jobs where transfer_id = ${moving}`;
+      await eventually(async () => (await job()).count).toBe(1);
+      const claimId = newId('clm');
+      await sql`
       update work.transfer_jobs
          set claim_id = ${claimId}, claimed_by = 'test', lease_until = now() + interval '1 hour'
        where transfer_id = ${moving}`;
-    await startTransfer(commands, moving, { claimId, source: null, destination: null }, CAUSE);
+      await startTransfer(commands, moving, { claimId, source: null, destination: null }, CAUSE);
 
-    // A retry of these waits at the paused endpoint.
-    const [source_uri, destination_uri] = ['sftp://held/out/a.csv', 'sftp://held/in/a.csv'];
-    const uris = {
-      ...held,
-      source: source_uri,
-      source_uri,
-      destination: destination_uri,
-      destination_uri,
-    };
-    const fail = async (failure: AttemptFailure) => {
-      const transferId = newId('txr');
-      const error = transferError(failure, 1, T0);
-      await appendEvents(store, `transfer-${transferId}`, [
-        { type: 'transfer.created', data: transferCreated({ transfer_id: transferId, ...uris }) },
-        TRANSFER_EVENTS.admitted,
-        {
-          type: 'transfer.in_progress',
-          data: {
-            ...TRANSFER_EVENTS.started.data,
-            source_endpoint: null,
-            destination_endpoint: null,
+      // A retry of these waits at the paused endpoint.
+      const [source_uri, destination_uri] = ['sftp://held/out/a.csv', 'sftp://held/in/a.csv'];
+      const uris = {
+        ...held,
+        source: source_uri,
+        source_uri,
+        destination: destination_uri,
+        destination_uri,
+      };
+      const fail = async (failure: AttemptFailure) => {
+        const transferId = newId('txr');
+        const error = transferError(failure, 1, T0);
+        await appendEvents(store, `transfer-${transferId}`, [
+          { type: 'transfer.created', data: transferCreated({ transfer_id: transferId, ...uris }) },
+          TRANSFER_EVENTS.admitted,
+          {
+            type: 'transfer.in_progress',
+            data: {
+              ...TRANSFER_EVENTS.started.data,
+              source_endpoint: null,
+              destination_endpoint: null,
+            },
           },
-        },
-        { type: 'transfer.failed', data: { error, failed_at: T0, ...FIGURES } },
+          { type: 'transfer.failed', data: { error, failed_at: T0, ...FIGURES } },
+        ]);
+        return { transferId };
+      };
+      const slow: AttemptFailure = { code: 'timeout', message: 'no answer', phase: 'read' };
+      const others = await Promise.all([
+        appendTransfer(store, ['admitted', 'started', 'completed']),
+        appendTransfer(store, ['cancelled']),
+        fail(slow),
+        fail(slow),
+        appendTransfer(store, ['cancelled'], { created_at: EVENING }),
+        appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: BEFORE }),
       ]);
-      return { transferId };
-    };
-    const slow: AttemptFailure = { code: 'timeout', message: 'no answer', phase: 'read' };
-    const others = await Promise.all([
-      appendTransfer(store, ['admitted', 'started', 'completed']),
-      appendTransfer(store, ['cancelled']),
-      fail(slow),
-      fail(slow),
-      appendTransfer(store, ['cancelled'], { created_at: EVENING }),
-      appendTransfer(store, ['admitted', 'started', 'failed'], { created_at: BEFORE }),
-    ]);
-    const { transferId: rejected } = await fail({
-      code: 'auth_failed',
-      message: 'Authentication failed',
-      phase: 'source_sign_in',
-    });
-    await untilShown([moving, rejected, ...others.map(({ transferId }) => transferId)]);
+      const { transferId: rejected } = await fail({
+        code: 'auth_failed',
+        message: 'Authentication failed',
+        phase: 'source_sign_in',
+      });
+      await untilShown([moving, rejected, ...others.map(({ transferId }) => transferId)]);
 
-    const page = await openHome();
-    await eventually(() => tile(page, 'All').innerText()).toMatch(/\s7$/);
-    for (const [label, count] of [
-      ['Pending', 0],
-      ['Queued', 0],
-      ['In progress', 1],
-      ['Completed', 1],
-      ['Failed', 3],
-      ['Cancelled', 2],
-    ] as const)
-      await eventually(() => tile(page, label).innerText()).toMatch(new RegExp(`\\s${count}$`));
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed in 24 hours');
+      const page = await openHome();
+      await eventually(() => tile(page, 'All').innerText()).toMatch(/\s7$/);
+      for (const [label, count] of [
+        ['Pending', 0],
+        ['Queued', 0],
+        ['In progress', 1],
+        ['Completed', 1],
+        ['Failed', 3],
+        ['Cancelled', 2],
+      ] as const)
+        await eventually(() => tile(page, label).innerText()).toMatch(new RegExp(`\\s${count}$`));
+      await eventually(() => described(page, 'Transfers')).toBe('1 moving, 3 failed in 24 hours');
 
-    // One of the cancelled ones is from the evening before.
-    const hours = page.getByRole('figure').filter({ hasText: 'in the hour from' });
-    const hour = hours.getByRole('slider', { name: 'Transfers by the hour of their creation' });
-    await hour.press('End');
-    expect(await hour.getAttribute('aria-valuetext')).toBe(
-      '10:00: 6 created: 3 failed, 1 cancelled, 1 completed, 1 in progress',
-    );
-    await hour.press('Home');
-    expect(await hour.getAttribute('aria-valuetext')).toBe(
-      '2026-02-28 20:00: 1 created: 1 cancelled',
-    );
-    await hours.getByRole('link', { name: '3 of 6 transfers' }).click();
-    await eventually(() => page.url()).toContain('status=failed&from_date=2026-03-01T10%3A00');
-    await page.getByText('1–3 of 3').waitFor();
-    await page.goBack();
-
-    const rows = page.getByRole('table', { name: /Reasons/ }).getByRole('row');
-    expect(await rows.count()).toBe(3);
-    expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
-    expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
-
-    const failedAt = page.getByRole('table', { name: /Endpoints/ });
-    expect(await failedAt.getByRole('row').count()).toBe(2);
-    expect(await failedAt.getByRole('row').nth(1).innerText()).toMatch(
-      /held[\s\S]*3[\s\S]*10:00:00[\s\S]*2 hours ago/,
-    );
-    await failedAt.getByRole('link', { name: 'held' }).click();
-    await eventually(() => page.url()).toBe(
-      `${console.url}/console/transfers?status=failed&error_endpoint_id=${endpointId}&${RECENT}`,
-    );
-    await page.getByText('1–3 of 3').waitFor();
-    const condition = page.getByText('Failed at the endpoint held');
-    await condition.waitFor();
-    await page.getByLabel('State').selectOption('Completed');
-    await condition.waitFor({ state: 'detached' });
-    await page.getByText('1–1 of 1').waitFor();
-    await page.goto(HOME);
-
-    const list = (retried: boolean) =>
-      `${console.url}/console/transfers?status=failed&retried=${retried}&${RECENT}`;
-    for (const [reason, code, shown] of [
-      ['The server took too long', 'timeout', '1–2 of 2'],
-      ['Sign-in rejected', 'auth_failed', '1–1 of 1'],
-    ] as const) {
-      await page.getByRole('link', { name: reason }).click();
-      await eventually(() => page.url()).toBe(
-        `${console.url}/console/transfers?status=failed&error_code=${code}&${RECENT}`,
+      // One of the cancelled ones is from the evening before.
+      const hours = page.getByRole('figure').filter({ hasText: 'in the hour from' });
+      const hour = hours.getByRole('slider', { name: 'Transfers by the hour of their creation' });
+      await hour.press('End');
+      expect(await hour.getAttribute('aria-valuetext')).toBe(
+        '10:00: 6 created: 3 failed, 1 cancelled, 1 completed, 1 in progress',
       );
-      await page.getByText(shown).waitFor();
-      expect(await page.getByLabel('Reason').inputValue()).toBe(code);
+      await hour.press('Home');
+      expect(await hour.getAttribute('aria-valuetext')).toBe(
+        '2026-02-28 20:00: 1 created: 1 cancelled',
+      );
+      await hours.getByRole('link', { name: '3 of 6 transfers' }).click();
+      await eventually(() => page.url()).toContain('status=failed&from_date=2026-03-01T10%3A00');
+      await page.getByText('1–3 of 3').waitFor();
       await page.goBack();
-    }
-    const failed = finding(page, '3 transfers failed in 24 hours');
-    await failed.getByText(/^First failure .*, latest /).waitFor();
-    await failed.getByRole('link').click();
-    await eventually(() => page.url()).toBe(list(false));
-    await page.getByText('1–3 of 3').waitFor();
-    await page.goBack();
-    await tile(page, 'Completed').click();
-    await page.getByText('1–1 of 1').waitFor();
-    await page.goBack();
 
-    // What was retried needs no more attention: the retry does, if it fails as well.
-    expect((await retry(rejected)).status).toBe(201);
-    await page.reload();
-    await finding(page, '2 transfers failed in 24 hours')
-      .getByText('1 other was retried')
-      .waitFor();
-    await page.getByRole('link', { name: '1 other' }).click();
-    await eventually(() => page.url()).toBe(list(true));
-    await page.getByText('1–1 of 1').waitFor();
-    await page.getByLabel('Retries').selectOption('Not retried');
-    await page.getByText('1–2 of 2').waitFor();
-    // A row that is retried leaves the list.
-    const [first] = others.slice(2, 4);
-    await retry(first?.transferId as string);
-    await page.getByText('1–1 of 1').waitFor();
-    await page.goto(HOME);
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving, 1 failed in 24 hours');
-    // And it enters the list of those that were retried.
-    await page.goto(list(true));
-    await page.getByText('1–2 of 2').waitFor();
-    await page.locator('.subtitle').getByText('Live').waitFor();
-    await retry(others[3]?.transferId as string);
-    await page.getByText('1–3 of 3').waitFor();
-    await page.goto(HOME);
-    await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
-    await eventually(() => described(page, 'Transfers')).toBe('1 moving');
-  });
+      const rows = page.getByRole('table', { name: /Reasons/ }).getByRole('row');
+      expect(await rows.count()).toBe(3);
+      expect(await rows.nth(1).innerText()).toMatch(/took too long[\s\S]*2[\s\S]*Check its load/);
+      expect(await rows.nth(2).innerText()).toMatch(/Sign-in rejected[\s\S]*1[\s\S]*user name/);
+
+      const failedAt = page.getByRole('table', { name: /Endpoints/ });
+      expect(await failedAt.getByRole('row').count()).toBe(2);
+      expect(await failedAt.getByRole('row').nth(1).innerText()).toMatch(
+        /held[\s\S]*3[\s\S]*10:00:00[\s\S]*2 hours ago/,
+      );
+      await failedAt.getByRole('link', { name: 'held' }).click();
+      await eventually(() => page.url()).toBe(
+        `${console.url}/console/transfers?status=failed&error_endpoint_id=${endpointId}&${RECENT}`,
+      );
+      await page.getByText('1–3 of 3').waitFor();
+      const condition = page.getByText('Failed at the endpoint held');
+      await condition.waitFor();
+      await page.getByLabel('State').selectOption('Completed');
+      await condition.waitFor({ state: 'detached' });
+      await page.getByText('1–1 of 1').waitFor();
+      await page.goto(HOME);
+
+      const list = (retried: boolean) =>
+        `${console.url}/console/transfers?status=failed&retried=${retried}&${RECENT}`;
+      for (const [reason, code, shown] of [
+        ['The server took too long', 'timeout', '1–2 of 2'],
+        ['Sign-in rejected', 'auth_failed', '1–1 of 1'],
+      ] as const) {
+        await page.getByRole('link', { name: reason }).click();
+        await eventually(() => page.url()).toBe(
+          `${console.url}/console/transfers?status=failed&error_code=${code}&${RECENT}`,
+        );
+        await page.getByText(shown).waitFor();
+        expect(await page.getByLabel('Reason').inputValue()).toBe(code);
+        await page.goBack();
+      }
+      const failed = finding(page, '3 transfers failed in 24 hours');
+      await failed.getByText(/^First failure .*, latest /).waitFor();
+      await failed.getByRole('link').click();
+      await eventually(() => page.url()).toBe(list(false));
+      await page.getByText('1–3 of 3').waitFor();
+      await page.goBack();
+      await tile(page, 'Completed').click();
+      await page.getByText('1–1 of 1').waitFor();
+      await page.goBack();
+
+      // What was retried needs no more attention: the retry does, if it fails as well.
+      expect((await retry(rejected)).status).toBe(201);
+      await page.reload();
+      await finding(page, '2 transfers failed in 24 hours')
+        .getByText('1 other was retried')
+        .waitFor();
+      await page.getByRole('link', { name: '1 other' }).click();
+      await eventually(() => page.url()).toBe(list(true));
+      await page.getByText('1–1 of 1').waitFor();
+      await page.getByLabel('Retries').selectOption('Not retried');
+      await page.getByText('1–2 of 2').waitFor();
+      // A row that is retried leaves the list.
+      const [first] = others.slice(2, 4);
+      await retry(first?.transferId as string);
+      await page.getByText('1–1 of 1').waitFor();
+      await page.goto(HOME);
+      await eventually(() => described(page, 'Transfers')).toBe('1 moving, 1 failed in 24 hours');
+      // And it enters the list of those that were retried.
+      await page.goto(list(true));
+      await page.getByText('1–2 of 2').waitFor();
+      await page.locator('.subtitle').getByText('Live').waitFor();
+      await retry(others[3]?.transferId as string);
+      await page.getByText('1–3 of 3').waitFor();
+      await page.goto(HOME);
+      await page.getByText('Each transfer that failed in 24 hours was retried.').waitFor();
+      await eventually(() => described(page, 'Transfers')).toBe('1 moving');
+    },
+  );
 
   test('leads to an endpoint that rejects the sign-in', LONG, async () => {
     const { sql, commands } = console.installation;

@@ -399,6 +399,7 @@ describeWithPostgres('embedded Postgres', () => {
 
   it.skipIf(!canHaveContainer)(
     'keeps the data from other containers after its users were killed (needs namespaces)',
+    LONG,
     async () => {
       await useFolder();
       const killed = await startUser();
