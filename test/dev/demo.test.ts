@@ -13,6 +13,7 @@ describeWithPostgres('the endpoints of the demo', () => {
     await configureEndpoint(installation, { ...partner, name: 'bank', protocol: 'sftp' });
     await installation.commands.catchUp('catalog');
     const state = await loadDemoState('/nowhere');
+    for (const server of Object.values(state.servers)) server.port = 22;
     const configuring = configureDemoEndpoints(installation, state, CAUSE);
     await expect(configuring).rejects.toMatchObject({ code: 'precondition_failed' });
     await installation.commands.catchUp('catalog');
