@@ -51,8 +51,8 @@ export async function startDemoServers(folder: string, state: DemoState): Promis
 
 /**
  * Configures the servers as endpoints with accepted host keys. Skips those that are up to date.
- * Throws `precondition_failed` if the installation has an endpoint of its own with such a name: files for a
- * partner would go to the demo.
+ * Throws `precondition_failed` if the installation has an endpoint of its own with such a name:
+ * files for a partner would go to the demo.
  */
 export async function configureDemoEndpoints(
   { commands, sql }: Installation,

@@ -56,25 +56,25 @@ export async function takeDueLook(
 }
 
 /** Ends a look, and schedules the next one. Does nothing if they were scheduled again. */
-export async function endLook(sql: Sql, { transfer_id, side, takes }: LateLook): Promise<void> {
+export async function endLook(sql: Sql, look: LateLook): Promise<void> {
   await sql`
     with ended as (
       update work.late_looks
          set looks = looks + 1, tries = 0,
              due_at = now() + interval '1 minute' * power(4, looks + 1)
-       where transfer_id = ${transfer_id} and side = ${side} and takes = ${takes}
-         and tries > 0 and looks + 1 < ${LOOKS}
+       where ${isTried(sql, look)} and looks + 1 < ${LOOKS}
       returning transfer_id
     )
     delete from work.late_looks
-     where transfer_id = ${transfer_id} and side = ${side} and takes = ${takes}
-       and tries > 0 and not exists (select from ended)`;
+     where ${isTried(sql, look)} and not exists (select from ended)`;
 }
 
 /** Removes looks that are not tried again. Does nothing if they were scheduled again. */
-export async function giveUpLooks(sql: Sql, { transfer_id, side, takes }: LateLook): Promise<void> {
-  await sql`
-    delete from work.late_looks
-     where transfer_id = ${transfer_id} and side = ${side} and takes = ${takes}
-       and tries > 0`;
+export async function giveUpLooks(sql: Sql, look: LateLook): Promise<void> {
+  await sql`delete from work.late_looks where ${isTried(sql, look)}`;
+}
+
+/** Returns the condition that a row is still the one of this try. */
+function isTried(sql: Sql, { transfer_id, side, takes }: LateLook): Fragment {
+  return sql`transfer_id = ${transfer_id} and side = ${side} and takes = ${takes} and tries > 0`;
 }

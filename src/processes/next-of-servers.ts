@@ -1,7 +1,7 @@
 import type { Fragment, Queryable } from '../adapters/postgres/connect.ts';
 
 /** How many tasks of one kind may run at one server. */
-export const AT_ONE_SERVER = 4;
+const AT_ONE_SERVER = 4;
 
 /** A table of tasks at servers, with the columns `server`, `due_at`, `tries` and `takes`. */
 interface TaskTable {

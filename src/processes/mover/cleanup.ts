@@ -192,13 +192,15 @@ function limitOf(tries: number): number {
  * look goes first. Returns null if nothing is due.
  */
 async function takeDue(sql: Sql, running: string[], turn: number): Promise<Task | null> {
-  const cleanup = async () => toTask(await takeCleanup(sql, running), cleanupTask);
-  const look = async () => toTask(await takeLook(sql, running), lookTask);
+  const cleanup = async () => {
+    const taken = await takeCleanup(sql, running);
+    return taken && cleanupTask(sql, taken);
+  };
+  const look = async () => {
+    const taken = await takeLook(sql, running);
+    return taken && lookTask(sql, taken);
+  };
   return turn % 2 === 0 ? ((await cleanup()) ?? look()) : ((await look()) ?? cleanup());
-
-  function toTask<Row>(row: Row | null, as: (sql: Sql, row: Row) => Task): Task | null {
-    return row && as(sql, row);
-  }
 }
 
 /** Logs only the reason if a server rejects or is down. Logs the stack of any other error. */

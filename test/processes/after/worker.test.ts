@@ -6,7 +6,7 @@ import { runAfterSteps } from '../../../src/processes/after/worker.ts';
 import { dispatchConsumer } from '../../../src/processes/dispatch/consumer.ts';
 import { createEndpointPool } from '../../../src/processes/endpoints/pool.ts';
 import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
-import { VERIFICATION } from '../../support/domain/samples.ts';
+import { COPIED } from '../../support/domain/samples.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -30,15 +30,7 @@ describeWithPostgres('steps after a transfer', () => {
     });
     const claimId = newId('clm');
     await startTransfer(commands, id, { claimId, source: null, destination: null }, CAUSE);
-    const outcome = {
-      type: 'completed',
-      sizeBytes: 1,
-      speedBps: null,
-      checksumSha256: 'ab'.repeat(32),
-      verification: VERIFICATION,
-      sourceVersion: '1772359200',
-    } as const;
-    await endAttempt(commands, id, claimId, outcome, CAUSE);
+    await endAttempt(commands, id, claimId, COPIED, CAUSE);
     await catchUpIfIdle(installation, dispatchConsumer);
 
     let reads = 0;

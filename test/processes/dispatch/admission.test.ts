@@ -11,7 +11,7 @@ import { cleanUpIfEnded } from '../../../src/processes/dispatch/cleanups.ts';
 import { dispatchConsumer, rebuildDispatch } from '../../../src/processes/dispatch/consumer.ts';
 import type { Claim } from '../../../src/processes/dispatch/job-table/leases.ts';
 import { catchUpIfIdle } from '../../../src/projections/run-consumer.ts';
-import { VERIFICATION } from '../../support/domain/samples.ts';
+import { COPIED } from '../../support/domain/samples.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
 import {
   CAUSE,
@@ -328,15 +328,7 @@ describeWithPostgres('admission', () => {
     const id = await create({ after: { source: 'delete' } });
     const { claimId } = await claimed(id);
     const { commands } = installation;
-    const outcome = {
-      type: 'completed',
-      sizeBytes: 1,
-      speedBps: null,
-      checksumSha256: 'ab'.repeat(32),
-      verification: VERIFICATION,
-      sourceVersion: '1772359200',
-    } as const;
-    await endAttempt(commands, id, claimId, outcome, CAUSE);
+    await endAttempt(commands, id, claimId, COPIED, CAUSE);
     await catchUpIfIdle(installation, dispatchConsumer);
     expect(
       await installation.sql`select from work.after_steps where transfer_id = ${id}`,

@@ -265,16 +265,19 @@ describeWithPostgres('rebuilding a projection', () => {
     expect((await rebuild()).differences).toEqual([]);
   });
 
-  it('leaves the tables to its successor where it lost its lock', async () => {
+  /** Locks that are lost when `lost` aborts. */
+  function locksToLose() {
     const lost = new AbortController();
-    const locks = {
-      ...installation.locks,
-      tryAcquire: async () => ({
-        signal: lost.signal,
-        isSure: () => !lost.signal.aborted,
-        release: async () => undefined,
-      }),
-    };
+    const tryAcquire = async () => ({
+      signal: lost.signal,
+      isSure: () => !lost.signal.aborted,
+      release: async () => undefined,
+    });
+    return { lost, locks: { ...installation.locks, tryAcquire } };
+  }
+
+  it('leaves the tables to its successor where it lost its lock', async () => {
+    const { lost, locks } = locksToLose();
     const rebuilding = rebuildProjection({ ...installation, locks }, 'transfers', () =>
       lost.abort(new Error('lost')),
     );
@@ -426,15 +429,7 @@ describeWithPostgres('rebuilding a projection', () => {
   it('ends if it loses its lock while other sessions use the tables', async () => {
     const { sql } = installation;
     const reader = await holdRows(sql, (tx) => tx`select from read.transfers limit 1`);
-    const lost = new AbortController();
-    const locks = {
-      ...installation.locks,
-      tryAcquire: async () => ({
-        signal: lost.signal,
-        isSure: () => !lost.signal.aborted,
-        release: async () => undefined,
-      }),
-    };
+    const { lost, locks } = locksToLose();
     const pause = async (_: string, ms: number, signal: AbortSignal) => {
       lost.abort(new Error('lost'));
       await sleep(ms, undefined, { signal }).catch(() => undefined);

@@ -31,6 +31,15 @@ export const VERIFICATION: Verification = {
   read_back: false,
   atomic_replace: true,
 };
+/** The end of an attempt that has copied a file, after which its source may be deleted. */
+export const COPIED = {
+  type: 'completed',
+  sizeBytes: 1,
+  speedBps: null,
+  checksumSha256: 'ab'.repeat(32),
+  verification: VERIFICATION,
+  sourceVersion: '1772359200',
+} as const;
 
 export function transferCreated(changes: Partial<TransferCreated> = {}): TransferCreated {
   return {

@@ -173,8 +173,11 @@ function followHandshake(ssh: Client, announce: Target['announce'], end: () => v
 async function withoutCommonAlgorithm(routing: Routing, cause: unknown): Promise<FileError> {
   const { host, port, username } = routing.settings;
   const { stream, socket } = await openRoute(routing);
-  const offers = await describeOffers(stream, username, routing.timeoutMs);
-  // The server may leave its side open.
-  socket.destroy();
-  return new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause });
+  try {
+    const offers = await describeOffers(stream, username, routing.timeoutMs);
+    return new FileError('tls_error', 'connect', `${host}:${port}: ${offers}`, { cause });
+  } finally {
+    // The server may leave its side open.
+    socket.destroy();
+  }
 }
