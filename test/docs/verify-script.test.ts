@@ -7,6 +7,7 @@ import { type AuditEvent, toAuditEvent } from '../../src/contract/events.ts';
 import { readLog } from '../../src/projections/read-log.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
 import { whyNo } from '../support/programs/why-no.ts';
+import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureEndpoint,
@@ -56,7 +57,7 @@ describeWithPostgres('verify.py of docs/auditors.md', () => {
     expect(run(transfer)).toBe('1 streams, 0 of them without their first events\n');
   });
 
-  test('names what was changed, removed or put first', (ctx) => {
+  test('names what was changed, removed or put first', LONG, (ctx) => {
     const reason = whyNo('python3');
     if (reason !== null) return ctx.skip(reason);
     const { stream } = log.at(-1) as AuditEvent;

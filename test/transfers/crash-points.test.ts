@@ -256,7 +256,7 @@ await describeTransfers('a mover killed with -9', () => {
     );
   });
 
-  test('in the middle of the data: only the bytes in flight are sent again', async () => {
+  test('in the middle of the data: only the bytes in flight are sent again', LONG, async () => {
     const name = 'mid-data';
     // A larger one could use several connections.
     const size = 56 * MiB;

@@ -29,6 +29,7 @@ import {
 } from '../../support/event-store/fake/server.ts';
 import { changeLog } from '../../support/event-store/replace-log.ts';
 import { describeWithPostgres } from '../../support/postgres/test-database.ts';
+import { LONG } from '../../support/run/long.ts';
 import {
   CAUSE,
   openTestInstallation,
@@ -130,7 +131,7 @@ describeWithPostgres('the verification of a log', () => {
     await changing(change, compare, 1n);
   });
 
-  it('finds each change of a stream of accesses, however many others follow it', async () => {
+  it('finds each change of a stream of accesses, however many others follow it', LONG, async () => {
     const last = original.at(-1) as StoredEvent;
     let position = last.position;
     const access = (stream: string, before: StoredEvent | null = null): StoredEvent => {

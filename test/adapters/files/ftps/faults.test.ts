@@ -407,7 +407,7 @@ describe.for(['proftpd', 'vsftpd'] as const)('%s', async (kind) => {
     });
 
     describe('when the server goes down', () => {
-      test('a read fails, and the next one works', async () => {
+      test('a read fails, and the next one works', LONG, async () => {
         const other = await otherServer({});
         const content = randomBytes(64 * MiB);
         await writeFile(join(other.root, 'file'), content);

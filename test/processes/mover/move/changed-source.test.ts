@@ -23,6 +23,7 @@ import { whyNoFtpsServer } from '../../../support/file-servers/ftps/server.ts';
 import { startS3Server } from '../../../support/file-servers/s3/server/server.ts';
 import { endpointOn as sftpEndpointOn } from '../../../support/file-servers/sftp/endpoint.ts';
 import { startSftpServer, whyNoSftpServer } from '../../../support/file-servers/sftp/server.ts';
+import { LONG } from '../../../support/run/long.ts';
 import { moveWith } from '../../../support/service/move.ts';
 
 const CHUNK_BYTES = 8 << 20;
@@ -33,7 +34,7 @@ const whyNot = await whyNoSftpServer();
 const title = 'an attempt whose source changed ends before a slow destination has taken the rest';
 const name = whyNot ? `${title} (skipped: ${whyNot})` : title;
 
-test.skipIf(whyNot)(name, async () => {
+test.skipIf(whyNot)(name, LONG, async () => {
   const from = await startSftpServer();
   const server = await startS3Server();
   server.createBucket('bucket');

@@ -6,7 +6,6 @@ import { createTransfer, reserveTransfer } from '../../src/commands/create-trans
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import { type SftpServer, startSftpServer } from '../support/file-servers/sftp/server.ts';
 import { holdRows } from '../support/postgres/row-locks.ts';
-import { LONG } from '../support/run/long.ts';
 import {
   CAUSE,
   configureSftp,
@@ -84,7 +83,7 @@ await describeTransfers('a process that is killed after a transfer', () => {
       return last?.type === 'transfer.source_deleted' && last.data;
     });
 
-  test('between the end and the delete: the next one deletes the source', LONG, async () => {
+  test('between the end and the delete: the next one deletes the source', async () => {
     await startMover();
     const id = await copied('before');
     await killMover();
@@ -110,29 +109,24 @@ await describeTransfers('a process that is killed after a transfer', () => {
     return id;
   }
 
-  test(
-    'between the delete and its event: the event says that it is not confirmed',
-    LONG,
-    async () => {
-      const { sql } = installation;
-      const id = await deletedByDead('between');
-      await startMover();
-      await release(id);
-      expect(await deleted(id)).toMatchObject({ confirmed: false });
-      await until(
-        'its row is gone',
-        async () =>
-          (await sql`select from work.after_steps where transfer_id = ${id}`).length === 0,
-      );
-      const [look] = await sql`select side, state from work.late_looks where transfer_id = ${id}`;
-      expect(look).toEqual({ side: 'source', state: { tried: 2 } });
-      // The server carries out the rename of the dead process, and hides a newer file.
-      writeFileSync(heldPath(file('between'), id), 'a newer file');
-      await sql`update work.late_looks set due_at = now() where transfer_id = ${id}`;
-      await until('it has its name again', () => existsSync(file('between')));
-      expect(readFileSync(file('between'), 'utf8')).toBe('a newer file');
-    },
-  );
+  test('between the delete and its event: the event says that it is not confirmed', async () => {
+    const { sql } = installation;
+    const id = await deletedByDead('between');
+    await startMover();
+    await release(id);
+    expect(await deleted(id)).toMatchObject({ confirmed: false });
+    await until(
+      'its row is gone',
+      async () => (await sql`select from work.after_steps where transfer_id = ${id}`).length === 0,
+    );
+    const [look] = await sql`select side, state from work.late_looks where transfer_id = ${id}`;
+    expect(look).toEqual({ side: 'source', state: { tried: 2 } });
+    // The server carries out the rename of the dead process, and hides a newer file.
+    writeFileSync(heldPath(file('between'), id), 'a newer file');
+    await sql`update work.late_looks set due_at = now() where transfer_id = ${id}`;
+    await until('it has its name again', () => existsSync(file('between')));
+    expect(readFileSync(file('between'), 'utf8')).toBe('a newer file');
+  });
 
   test('between the delete and its event: a newer file stays', async () => {
     const id = await deletedByDead('newer');
