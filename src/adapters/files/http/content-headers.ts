@@ -10,7 +10,11 @@ const MAX_CHARACTERS = 1_024;
  */
 export function contentHeaders(given: ContentHeaders): ContentHeaders {
   // Some servers store how the upload was encoded on its way.
-  const contentEncoding = given.contentEncoding?.replace(/\s*aws-chunked\s*,?/i, '').trim();
+  const contentEncoding = given.contentEncoding
+    ?.split(',')
+    .filter((coding) => coding.trim().toLowerCase() !== 'aws-chunked')
+    .join(',')
+    .trim();
   return Object.fromEntries(
     Object.entries({ ...given, contentEncoding }).filter(
       ([, value]) => value && PLAIN_VALUE.test(value) && value.length <= MAX_CHARACTERS,

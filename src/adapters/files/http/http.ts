@@ -54,6 +54,7 @@ export interface Http {
 
 /** The longest answer that is no part of a file: a list of 5,000 blobs with their metadata. */
 const MAX_ANSWER_BYTES = 64 << 20;
+const COPY = /^x-(amz|ms)-copy-source$/i;
 
 /** Keeps connections to one server alive, at most `maxConnections`. Further requests wait. */
 export function createHttp(options: ConnectionOptions): Http {
@@ -104,11 +105,18 @@ export function createHttp(options: ConnectionOptions): Http {
       outgoing.on('error', reject);
       let endWatch = () => {};
       outgoing.on('socket', (socket) => {
+        let before = Number.POSITIVE_INFINITY;
+        outgoing.once('finish', () => {
+          before = socket.bytesRead;
+        });
         const endSlowWatch = watchForSlowness(
           socket,
           timeouts.slowMs,
           () => stall(tooSlowText(timeouts.slowMs)),
-          () => waitsForContent(outgoing),
+          () =>
+            outgoing.writableFinished
+              ? method === 'GET' || (socket.bytesRead > before && !mayTakeLong(request))
+              : outgoing.writableLength > 0,
         );
         // The request itself would report only the first silence of its socket.
         const silent = () => {
@@ -179,12 +187,9 @@ export function createHttp(options: ConnectionOptions): Http {
   };
 }
 
-/**
- * Returns whether a request waits until the server has taken or sent content. One that has sent its
- * content waits for a confirmation, which may take long: S3 sends spaces until then.
- */
-function waitsForContent(outgoing: ClientRequest): boolean {
-  return outgoing.writableFinished ? outgoing.method === 'GET' : outgoing.writableLength > 0;
+/** Returns whether S3 may send spaces for a long time before it confirms a request. */
+function mayTakeLong({ method, headers }: SdkRequest): boolean {
+  return method === 'POST' || Object.keys(headers).some((name) => COPY.test(name));
 }
 
 /** Returns whether a request has sent all content that it has got, and will get more. */

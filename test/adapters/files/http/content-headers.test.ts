@@ -111,4 +111,7 @@ test('a header that a server may reject or change is left out', () => {
   };
   expect(contentHeaders(odd)).toEqual({ contentType: 'text/plain', contentEncoding: 'gzip' });
   expect(contentHeaders({ contentEncoding: 'aws-chunked' })).toEqual({});
+  expect(contentHeaders({ contentEncoding: 'gzip,aws-chunked' })).toEqual({
+    contentEncoding: 'gzip',
+  });
 });

@@ -5,7 +5,11 @@ import { networkInterfaces } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
-import { createHttp, type Http } from '../../../../src/adapters/files/http/http.ts';
+import {
+  createHttp,
+  type Http,
+  type SdkRequest,
+} from '../../../../src/adapters/files/http/http.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../../../../src/adapters/files/http/timeouts.ts';
 
 let server: Server | undefined;
@@ -40,9 +44,9 @@ async function started(
 async function connected(
   answer: RequestListener,
   timeouts?: Partial<HttpTimeouts>,
-): Promise<(path: string) => Promise<string>> {
+): Promise<(path: string, request?: Partial<SdkRequest>) => Promise<string>> {
   const { client, port } = await started(answer, timeouts);
-  return async (path) => {
+  return async (path, request = {}) => {
     const { response } = await client.handle({
       method: 'PUT',
       hostname: '127.0.0.1',
@@ -50,6 +54,7 @@ async function connected(
       path,
       headers: {},
       body: 'content',
+      ...request,
     });
     return text(response.body);
   };
@@ -106,4 +111,40 @@ test('an answer that never ends is rejected', async () => {
     code: 'connection_failed',
     message: 'The answer is too long',
   });
+});
+
+/** Answers by a byte every tenth of a second, for two seconds: in the body, or in the headers. */
+const byteByByte: RequestListener = async ({ url }, response) => {
+  const { socket } = response;
+  if (url === '/body') response.writeHead(200);
+  else socket?.write('HTTP/1.1 200 OK\r\nconnection: close\r\nx: ');
+  for (let byte = 0; byte < 20 && !socket?.destroyed; byte++) {
+    if (url === '/body') response.write(' ');
+    else socket?.write('x');
+    await sleep(100);
+  }
+  if (url === '/body') response.end('done');
+  else socket?.end('\r\n\r\ndone');
+};
+
+test.each(['/body', '/headers'])(
+  'an answer that comes byte by byte is a stall: in its %s',
+  async (path) => {
+    const put = await connected(byteByByte, { slowMs: 500 });
+    for (const method of ['PUT', 'HEAD', 'DELETE'])
+      if (path !== '/body' || method !== 'HEAD')
+        await expect(put(path, { method, body: undefined })).rejects.toMatchObject({
+          code: 'stalled',
+          message: expect.stringMatching(/less than 64 KiB went in or out/),
+        });
+  },
+);
+
+test.each([
+  ['a copy in S3', { headers: { 'x-amz-copy-source': 'bucket/key' } }],
+  ['a copy in Azure', { headers: { 'x-ms-copy-source': 'https://account/container/blob' } }],
+  ['an upload that is completed', { method: 'POST' }],
+])('%s may send spaces until it is done', async (_, request) => {
+  const put = await connected(byteByByte, { slowMs: 500 });
+  expect((await put('/body', request)).trim()).toBe('done');
 });
