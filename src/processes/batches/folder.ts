@@ -5,9 +5,10 @@ import type { Vault } from '../../adapters/vault.ts';
 import { type Endpoint, hasFolders } from '../../domain/endpoints/endpoint.ts';
 import { NOT_ON_AN_ENDPOINT } from '../../domain/endpoints/route.ts';
 import type { ListingError } from '../../domain/flows/flow.ts';
-import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
+import { AUTHENTICATION_FAILED, TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { matchEndpoint, parseTransferUri } from '../../domain/uri.ts';
-import { openLister } from '../endpoints/open-endpoint.ts';
+import { type Lister, openLister } from '../endpoints/open-endpoint.ts';
+import { isListingHeld } from '../endpoints/sign-in-holds.ts';
 import { type Found, type List, type WalkedFolder, walk } from './walk.ts';
 
 /** Pauses between the attempts to list a folder whose server does not answer, in milliseconds. */
@@ -17,7 +18,10 @@ const RETRY_DELAYS = [1_000, 5_000, 15_000];
 export interface RemoteFolder extends WalkedFolder {
   /** Ends in a slash. */
   uri: string;
-  /** False to list a folder once, because a user waits for the answer. */
+  /**
+   * False to list a folder once, because a user waits for the answer. Then it also signs in while
+   * sign-ins are on hold.
+   */
   retries: boolean;
   /** True to ask for the time of each file that the listing lacks. That takes long. */
   times?: boolean;
@@ -40,20 +44,26 @@ export async function* findFiles(
     return;
   }
   const { endpoint, path: root } = source;
-  const lister = await openLister(deps, endpoint);
   const remote = (path: string) => {
     const whole = (root + path).replace(/\/$/, '');
     return whole === '' && hasFolders(endpoint.settings) ? '/' : whole;
   };
   const again = <Result>(ask: (path: string) => Promise<Result>) =>
     folder.retries ? retrying(ask, folder.onFailure, stop) : ask;
-  const list: List = again((path) => lister.list(remote(path), stop));
-  const timeOf = again((path) => lister.modifiedAt(remote(path), stop));
-  const timed = async (entry: FileEntry, path: string) => {
-    const isKnown = entry.type !== 'file' || entry.modified_at !== null;
-    return isKnown ? entry : { ...entry, modified_at: await timeOf(path) };
-  };
+  let lister: Lister | null = null;
   try {
+    if (folder.retries && (await isListingHeld(deps.sql, endpoint))) {
+      yield { path: '', error: { code: 'auth_failed', message: AUTHENTICATION_FAILED } };
+      return;
+    }
+    const opened = await openLister(deps, endpoint, folder.retries);
+    lister = opened;
+    const list: List = again((path) => opened.list(remote(path), stop));
+    const timeOf = again((path) => opened.modifiedAt(remote(path), stop));
+    const timed = async (entry: FileEntry, path: string) => {
+      const isKnown = entry.type !== 'file' || entry.modified_at !== null;
+      return isKnown ? entry : { ...entry, modified_at: await timeOf(path) };
+    };
     for await (const found of walk(list, folder, through, stop)) {
       const { path, entry, marker, error } = found;
       if (folder.times !== true || !entry || error) yield found;
@@ -70,7 +80,7 @@ export async function* findFiles(
     if (!(error instanceof FileError)) throw error;
     yield { path: '', error: { code: error.shownCode, message: error.message } };
   } finally {
-    await lister.close();
+    await lister?.close();
   }
 }
 

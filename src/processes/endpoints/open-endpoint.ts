@@ -28,7 +28,7 @@ import { anyOf } from '../../domain/text.ts';
 import { TRANSFER_ERRORS } from '../../domain/transfers/errors.ts';
 import { folderBelow } from '../../domain/uri.ts';
 import { openCredentials } from './credentials.ts';
-import { forgetRejection, noteRejection } from './sign-in-holds.ts';
+import { forgetRejection, holdSignIn, noteRejection } from './sign-in-holds.ts';
 
 const WITH_HOST_KEY = anyOf(
   PROTOCOLS.filter(({ fields }) => 'host_key_sha256' in fields).map(({ label }) => label),
@@ -101,7 +101,7 @@ export interface Lister {
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
   /**
    * Returns when a file was last changed, as `FileEntry` has it. Null if the server does not say, or
-   * if there is no such file. Throws FileError if the server does not answer.
+   * if there is no such file. Throws FileError if the server does not answer or rejects the sign-in.
    */
   modifiedAt(path: string, signal: AbortSignal): Promise<string | null>;
   close(): Promise<void>;
@@ -109,31 +109,46 @@ export interface Lister {
 
 /**
  * Opens a saved endpoint for many listings, and records whether its server accepts the credentials.
+ * After a rejected sign-in, it does not sign in again; with `holds`, no process does for a while.
  * Throws FileError.
  */
-export async function openLister({ vault, sql }: ListerDeps, endpoint: Endpoint): Promise<Lister> {
+export async function openLister(
+  { vault, sql }: ListerDeps,
+  endpoint: Endpoint,
+  holds = false,
+): Promise<Lister> {
   const remote = await openFileEndpoint(endpoint, await openCredentials(vault, endpoint));
   let signedIn = false;
+  let rejection: FileError | null = null;
+
+  async function signingIn<Result>(work: () => Promise<Result>): Promise<Result> {
+    if (rejection !== null) throw rejection;
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof FileError && error.code === 'auth_failed') {
+        rejection = error;
+        await (holds ? holdSignIn(sql, endpoint) : noteRejection(sql, endpoint));
+      }
+      throw error;
+    }
+  }
+
   return {
     async list(path, signal) {
-      try {
-        const entries = await remote.list(path, signal);
-        if (!signedIn) await forgetRejection(sql, endpoint);
-        signedIn = true;
-        return entries;
-      } catch (error) {
-        if (error instanceof FileError && error.code === 'auth_failed')
-          await noteRejection(sql, endpoint);
-        throw error;
-      }
+      const entries = await signingIn(() => remote.list(path, signal));
+      if (!signedIn) await forgetRejection(sql, endpoint);
+      signedIn = true;
+      return entries;
     },
     async modifiedAt(path, signal) {
       try {
-        const file = await remote.openSource(path, signal);
+        const file = await signingIn(() => remote.openSource(path, signal));
         await file.close();
         return file.modifiedAt && new Date(Number(file.modifiedAt) * 1_000).toISOString();
       } catch (error) {
-        if (error instanceof FileError && !TRANSFER_ERRORS[error.code].retryable) return null;
+        const says = error instanceof FileError && error.code !== 'auth_failed';
+        if (says && !TRANSFER_ERRORS[error.code].retryable) return null;
         throw error;
       }
     },

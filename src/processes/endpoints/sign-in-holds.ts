@@ -7,6 +7,8 @@ import type { Queryable, Sql } from '../../adapters/postgres/connect.ts';
 import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 
 export const HOLD_SECONDS = 60;
+/** A folder is listed again and again, perhaps for weeks: once a minute would lock an account. */
+const LONGEST_LISTING_HOLD_SECONDS = 15 * 60;
 
 /** Notified of each rejected sign-in. The payload is the id of the endpoint. */
 export const REJECTION_CHANNEL = 'waybill_rejected_sign_ins';
@@ -19,6 +21,23 @@ type Credentials = Pick<Endpoint, 'endpoint_id' | 'credentials_record'>;
  */
 export function holdSignIn(sql: Sql, endpoint: Credentials): Promise<void> {
   return noteRejection(sql, endpoint, HOLD_SECONDS);
+}
+
+/**
+ * Returns whether a listing must not sign in with these credentials. Its hold lasts for as long as
+ * they had been rejected before, a minute at least and 15 minutes at most.
+ */
+export async function isListingHeld(
+  sql: Sql,
+  { endpoint_id, credentials_record }: Credentials,
+): Promise<boolean> {
+  const held = await sql`
+    select from work.sign_in_holds
+     where endpoint_id = ${endpoint_id} and credentials_record = ${credentials_record}
+       and now() < until + least(
+             ${LONGEST_LISTING_HOLD_SECONDS - HOLD_SECONDS} * interval '1 second',
+             greatest(until - since - ${HOLD_SECONDS} * interval '1 second', interval '0'))`;
+  return held.length > 0;
 }
 
 /** Records a rejected sign-in, and holds further ones: by default none. Shortens no hold. */

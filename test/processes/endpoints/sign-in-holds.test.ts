@@ -2,6 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { openFileEndpoint } from '../../../src/adapters/files/open.ts';
+import { findFiles } from '../../../src/processes/batches/folder.ts';
+import type { Found } from '../../../src/processes/batches/walk.ts';
 import {
   type EndpointConnectivity,
   endpointConnectivity,
@@ -194,5 +196,56 @@ await describeTransfers('an endpoint that rejected a sign-in', () => {
     await installation.sql`update work.sign_in_holds set until = now() - interval '1 second'`;
     await failTen();
     expect(tried()).toEqual(['wrong too']);
+  });
+
+  /** Lists its folder as a batch or a flow does. */
+  async function listInBackground() {
+    const { sql, vault } = installation;
+    const folder = { uri: 'sftp://refusing/', pattern: '*', recursive: true, exclude: [] };
+    const endpoints = await listEndpoints(sql);
+    const found: Found[] = [];
+    const stop = AbortSignal.timeout(20_000);
+    const files = findFiles(
+      { sql, vault },
+      endpoints,
+      'acc_default',
+      { ...folder, retries: true },
+      null,
+      stop,
+    );
+    for await (const one of files) found.push(one);
+    return found;
+  }
+
+  test('gets no sign-in of a listing during the pause, which lasts longer and longer', async () => {
+    const { sql } = installation;
+    await configure('wrong again');
+    const rejected = [{ path: '', error: REJECTED }];
+    expect(await listInBackground()).toEqual(rejected);
+    expect(await listInBackground()).toEqual(rejected);
+    await failTen();
+    expect(tried()).toEqual(['wrong again']);
+    // It has been rejected for five minutes, the last time almost five minutes ago.
+    await sql`update work.sign_in_holds set since = now() - interval '10 minutes',
+                                            until = now() - interval '239 seconds'`;
+    expect(await listInBackground()).toEqual(rejected);
+    expect(tried()).toEqual(['wrong again']);
+    await sql`update work.sign_in_holds set until = now() - interval '271 seconds'`;
+    expect(await listInBackground()).toEqual(rejected);
+    expect(tried()).toEqual(['wrong again', 'wrong again']);
+    await sql`update work.sign_in_holds set since = now() - interval '9 days',
+                                            until = now() - interval '841 seconds'`;
+    expect(await listInBackground()).toEqual(rejected);
+    expect(tried()).toHaveLength(3);
+  });
+
+  test('says why a folder is not listed whose credentials are lost', async () => {
+    await configure('lost');
+    const { credentials_record } = await endpointOf('refusing');
+    await installation.sql`delete from work.vault where id = ${credentials_record}`;
+    const message = expect.stringMatching(/no longer has the credentials/);
+    expect(await listInBackground()).toEqual([
+      { path: '', error: { code: 'auth_failed', message } },
+    ]);
   });
 });
