@@ -1,3 +1,4 @@
+import { pagesOf } from '../adapters/event-store/pages.ts';
 import type { FlowChanges, FlowRequest } from '../contract/flows/requests.ts';
 import {
   type Batch,
@@ -36,6 +37,8 @@ import {
 } from './handle.ts';
 
 const MAX_FLOWS = 100;
+/** Events of a flow. Those of skipped files have up to 53 KB each. */
+const READ_AT_ONCE = 500;
 
 /** Id and time that a creation fixes before it appends. */
 export interface ReservedFlow {
@@ -200,14 +203,16 @@ export async function flowAtStart(
   flowId: string,
   runId: string,
 ): Promise<Flow> {
-  const events = await store.read(streamName('flow', flowId));
-  const start = events.findIndex(
-    ({ type, data }) =>
-      type === 'flow.run_started' && (data as { run_id: string }).run_id === runId,
-  );
-  const state = fold(flowDecider, events.slice(0, start + 1));
-  if (state.status === 'none') throw notFound('flow');
-  return state;
+  let state: FlowState = flowDecider.initialState();
+  for await (const events of pagesOf(store, streamName('flow', flowId), 0, READ_AT_ONCE)) {
+    const start = events.findIndex(
+      ({ type, data }) =>
+        type === 'flow.run_started' && (data as { run_id: string }).run_id === runId,
+    );
+    state = fold(flowDecider, start < 0 ? events : events.slice(0, start + 1), state);
+    if (start >= 0 && state.status !== 'none') return state;
+  }
+  throw notFound('flow');
 }
 
 /** Adds the last event, which an append needs, to a flow as its read model shows it. */

@@ -95,13 +95,13 @@ export async function handle<State, Command extends { type: string }, E extends 
   for (let attempt = 1; ; attempt++) {
     const known: HandleOptions<State>['known'] | null =
       attempt === 1 ? (options.known ?? remembered) : null;
-    const stored = known ? (known.stored ?? []) : await store.read(stream);
-    const before = known ?? folded(stored, decider);
+    const { stored = [], ...before } =
+      known ?? (await reload(store, decider, stream, options.known));
     requireLast(stream, before);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const now = timeAfter(before.last, reserved?.now ?? new Date().toISOString());
     const timed = atTime(command, now);
-    const decided = decideOn(decider, timed, before.state, before === remembered);
+    const decided = decideOn(decider, timed, before.state, known !== null && known === remembered);
     if (decided === null) continue;
     await options.check?.(before.state);
     if (decided.length === 0) return { ...before, events: [] };
@@ -126,6 +126,27 @@ export async function handle<State, Command extends { type: string }, E extends 
     }
     return handled;
   }
+}
+
+/**
+ * Loads a stream after another writer was first. Of one that the caller knows, only what came since:
+ * that of a flow may have millions of events.
+ */
+async function reload<State>(
+  store: EventStore,
+  decider: Fold<State>,
+  stream: string,
+  known: HandleOptions<State>['known'],
+) {
+  const news = known && known.revision >= 0 ? await store.read(stream, known.revision + 1) : [];
+  const last = news.at(-1);
+  if (known === undefined || last === undefined) {
+    const stored = await store.read(stream);
+    return { ...folded(stored, decider), stored };
+  }
+  const { revision, position } = last;
+  const stored = [...(known.stored ?? []), ...news];
+  return { state: fold(decider, news, known.state), revision, position, last, stored };
 }
 
 function atTime<Command extends { type: string }>(command: Timed<Command>, now: string): Command {

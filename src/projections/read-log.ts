@@ -1,3 +1,4 @@
+import { pagesOf } from '../adapters/event-store/pages.ts';
 import {
   type EventBatch,
   type EventStore,
@@ -140,20 +141,6 @@ async function* readStream(
     const isEnd = last === undefined || events.length < READ_AT_ONCE;
     yield { events, position: isEnd ? until : last.position, caughtUp: isEnd };
     if (isEnd) return;
-  }
-}
-
-/** Yields the events of a stream from a revision on, `size` at a time, up to its end. */
-export async function* pagesOf(
-  store: Pick<EventStore, 'read'>,
-  stream: string,
-  revision: number,
-  size: number,
-): AsyncGenerator<StoredEvent[]> {
-  for (let next = revision; ; next += size) {
-    const events = await store.read(stream, next, size);
-    yield events;
-    if (events.length < size) return;
   }
 }
 

@@ -179,6 +179,28 @@ describeWithPostgres('handle', () => {
     });
   });
 
+  it('reads only what came since, if the caller knows the stream', async () => {
+    const stream = newStream();
+    const known = await run(stream, CONFIGURE);
+    await run(stream, { type: 'pause' });
+    const read = vi.fn(store.read);
+    const removed = await run(stream, { type: 'remove' }, { ...store, read }, { known });
+    expect(removed).toMatchObject({ revision: 2, state: { status: 'removed' } });
+    expect(read.mock.calls).toEqual([[stream, 1]]);
+    const events = await store.read(stream);
+    expect(events[2]?.metadata.prev_hash).toBe(hashOf(events[1] as StoredEvent));
+  });
+
+  it('reads all of a stream that was removed since', async () => {
+    const stream = newStream();
+    const known = await run(stream, CONFIGURE);
+    await run(stream, { type: 'pause' });
+    const removed: EventStore = { ...store, read: async () => [] };
+    await expect(run(stream, { type: 'pause' }, removed, { known })).rejects.toMatchObject({
+      code: 'not_found',
+    });
+  });
+
   describe('a command of a request that is repeated', () => {
     const keyed = (correlationId: string): Cause => ({ ...CAUSE, correlationId, keyed: true });
     const pause = (stream: string, cause: Cause, options: HandleOptions<EndpointState> = {}) =>

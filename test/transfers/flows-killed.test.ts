@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { EventStore } from '../../src/adapters/event-store/port.ts';
@@ -202,6 +202,29 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
       { source_uri: 'sftp://alpha/passed/!%20first.csv' },
     ]);
     expect(await isDue()).toBeNull();
+  });
+
+  test('has not recovered when a part is listed without the folder that fails', async () => {
+    const { store } = pair.installation;
+    const folder = join(pair.alpha.root, 'failing');
+    mkdirSync(folder);
+    // No URI can name it. It comes before the files.
+    const failing = Buffer.from(`${folder}/\xff`, 'latin1');
+    mkdirSync(failing);
+    const id = await flows.create('failing', { enabled: false });
+    await look(id, store.append);
+    for (let i = 0; i < 100; i++)
+      writeFileSync(join(folder, `\uFFFE${i} ${'ä#%'.repeat(20)}.csv`), '');
+    await dieAfterOnePage(id);
+    await look(id, store.append);
+    const notes = async () => {
+      const types = (await flows.events(id)).map(({ type }) => type);
+      return types.filter((type) => /run_failed|recovered|run_listed/.test(type));
+    };
+    expect(await notes()).toEqual(['flow.run_failed', 'flow.run_listed']);
+    rmdirSync(failing);
+    await look(id, store.append);
+    expect(await notes()).toEqual(['flow.run_failed', 'flow.run_listed', 'flow.recovered']);
   });
 
   test('continues with the settings with which the run began', async () => {

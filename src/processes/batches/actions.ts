@@ -1,6 +1,8 @@
 /*
  * What the process manager does for a batch: create its transfers, cancel them, complete the batch.
  */
+
+import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import {
   changeBatch,
@@ -17,7 +19,6 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 import { streamName } from '../../domain/events/streams.ts';
 import { upcast } from '../../domain/events/upcast.ts';
 import { type CountedBatch, transfersOfBatch } from '../../projections/batches/queries.ts';
-import { pagesOf } from '../../projections/read-log.ts';
 import { listBatch } from './listing.ts';
 
 /** How long the process manager leaves a batch of items to its request. */

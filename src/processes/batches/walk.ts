@@ -15,12 +15,14 @@ export interface Found {
   untimed?: true;
   /** Why it cannot become a transfer. */
   error?: RejectedItem['error'];
+  /** True for a folder that no URI can name: no transfer can ever have a file of it. */
+  unnameable?: true;
 }
 
 /** An entry of a listed folder. */
 interface Listed {
   entry: FileEntry;
-  /** Whether the globs take it. */
+  /** Whether the globs take it. Of a folder, whether they may take what is in it. */
   taken: boolean;
   /** As in `Found`. */
   marker?: FileEntry | undefined;
@@ -38,8 +40,10 @@ export type List = (path: string) => Promise<FileEntry[]>;
 /**
  * Yields the files of a folder that a batch takes, in an order that depends on their paths alone.
  * So an interrupted walk continues after `through`, the last path that was yielded, and yields
- * nothing twice. If a folder cannot be listed by then, it yields why, as for any other. Holds the entries of one folder and its parents at a time. Ends at the first folder
- * for whose names the globs take too long: each further one would block the process as long.
+ * nothing twice. If a folder cannot be listed by then, it yields why, as for any other. Lists no folder
+ * of which `exclude` leaves everything out. Holds the entries of one folder and its parents at a time.
+ * Ends at the first folder for whose names the globs take too long: each further one would block the
+ * process as long.
  */
 export async function* walk(
   list: List,
@@ -48,6 +52,7 @@ export async function* walk(
   signal: AbortSignal,
 ): AsyncGenerator<Found, void, void> {
   const takes = createFilter(folder);
+  const enters = createFilter({ pattern: '*', exclude: folder.exclude.filter(isOfFolders) });
   const end = folder.marker ?? null;
   let isTooSlow = false;
   yield* below('');
@@ -67,10 +72,10 @@ export async function* walk(
       const path = whole + entry.name;
       if (entry.type !== 'directory') {
         if (taken && isNew(path)) yield { path, ...found, ...objectionToFile(entry) };
-      } else if (folder.recursive) {
+      } else if (folder.recursive && taken) {
         const error = objectionToFolder(entry.name);
         if (error !== undefined) {
-          if (isNew(`${path}/`)) yield { path: `${path}/`, error };
+          if (isNew(`${path}/`)) yield { path: `${path}/`, error, unnameable: true };
         } else if (isOpen(path)) yield* below(path);
       }
     }
@@ -88,9 +93,13 @@ export async function* walk(
         .filter((entry) => !isOfTransfer(entry.name) && !isMarker(entry))
         .sort(inOrder);
       const taken = await takes(entries.map(({ name }) => whole + name));
+      // A folder without a name is to be rejected.
+      const folders = entries.filter(({ name, type }) => type === 'directory' && name !== '');
+      const entered = await enters(folders.map(({ name }) => whole + name));
+      const leftOut = new Set(folders.filter((_, i) => !entered[i]));
       return entries.map((entry, i) => ({
         entry,
-        taken: taken[i] === true,
+        taken: entry.type === 'directory' ? !leftOut.has(entry) : taken[i] === true,
         ...(end !== null && { marker: markers.get(entry.name + end) }),
       }));
     } catch (error) {
@@ -120,6 +129,11 @@ export async function* walk(
     if (through === null || through.startsWith(`${path}/`)) return through !== `${path}/`;
     return compare(path, through) >= 0;
   }
+}
+
+/** Returns whether a glob leaves out all that is below the folders that it matches. */
+function isOfFolders(glob: string): boolean {
+  return glob.endsWith('/**') && !glob.startsWith('!');
 }
 
 const NO_NAME = {

@@ -34,7 +34,8 @@ export type Decision =
 
 export type Examined =
   | ({ path: string; entry: FileEntry | null } & Decision)
-  | { path: string; failure: ListingError };
+  /** `unnameable` as in `Found`. */
+  | { path: string; failure: ListingError; unnameable?: true };
 
 export interface Examination {
   /** Where an interrupted listing continues. */
@@ -101,9 +102,10 @@ export async function* examine(
         ? await sightFiles(deps.sql, flow.flow_id, unknown, remember)
         : null;
     return found.map((one, i): Examined => {
-      const { path, entry = null, error } = one;
+      const { path, entry = null, error, unnameable } = one;
       const { key, version } = versions[i] as (typeof versions)[number];
-      if (entry === null && error) return { path, failure: { ...error, folder: path } };
+      if (entry === null && error)
+        return { path, failure: { ...error, folder: path }, ...(unnameable && { unnameable }) };
       const before = known[i];
       const decision = before
         ? ofKnown(before, Date.now())

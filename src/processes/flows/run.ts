@@ -50,8 +50,12 @@ export async function runFlow(deps: RunDeps, flow: KnownFlow, stop: AbortSignal)
     : await takeFiles(deps, flow, listing, stop);
   if (after === null || stop.aborted) return;
   const runId = open?.run_id ?? listing.run.run_id;
-  const { position } = await noteListing(deps, after, runId, listing.error());
-  await listing.save(open === undefined);
+  const isWhole = open === undefined && listing.isAtEnd();
+  const error = listing.error();
+  // A part of the folder says nothing about a failure in the rest.
+  const { position } =
+    error !== null || isWhole ? await noteListing(deps, after, runId, error) : after;
+  await listing.save(isWhole);
   await deps.commands.waitFor('flows', position);
 }
 
@@ -83,6 +87,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
     run: newRun(requested?.run_id),
     reason: (requested ? 'request' : 'schedule') as RunReason,
     error: () => error,
+    isAtEnd: () => isAtEnd,
 
     /** Yields the files that the run takes, after `items` that it has. A batch has a limit. */
     async *items(
@@ -211,7 +216,8 @@ async function* withFirst(
 
 /**
  * Records the versions that are in the folder of a `new_only` flow. They are never taken. If a
- * folder cannot be listed, the flow begins later: what is there must not count as new.
+ * folder cannot be listed, the flow begins later: what is there must not count as new. Passes over
+ * folders that no URI can name.
  */
 async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Promise<void> {
   const { commands } = deps;
@@ -237,6 +243,7 @@ async function skipFiles(deps: RunDeps, flow: KnownFlow, stop: AbortSignal): Pro
   const look = { through, at: began, remember: false, retries: true };
   for await (const one of examine(deps, flow.state, look, stop)) {
     if ('failure' in one) {
+      if (one.unnameable) continue;
       const noted = await noteListing(deps, before, newRun().run_id, one.failure);
       const { source_uri } = versionIn(flow.state, { path: one.path });
       await skipLater(deps, flow_id, began, `${source_uri}: ${one.failure.message}`);

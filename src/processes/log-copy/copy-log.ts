@@ -23,8 +23,9 @@ import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { readLog } from '../../projections/read-log.ts';
 import { createRemovedLeaves } from '../../projections/retention/removed-leaves.ts';
 
-/** Events of one append. An EventStoreDB takes 1 MiB at a time. */
+/** Most events of one append, and most bytes of their data. An EventStoreDB takes 1 MiB at a time. */
 const APPENDED = 20;
+const APPENDED_BYTES = 512 << 10;
 
 export interface Copied {
   /** Events of the log, all of which the copy has. */
@@ -98,11 +99,13 @@ async function readCopied(copy: EventStore) {
 function createAppender(copy: EventStore) {
   let appended = 0;
   let run: StoredEvent[] = [];
+  let bytes = 0;
 
   async function flush(): Promise<void> {
     if (run.length > 0) await appendTo(copy, run);
     appended += run.length;
     run = [];
+    bytes = 0;
   }
 
   return {
@@ -110,8 +113,11 @@ function createAppender(copy: EventStore) {
     appended: () => appended,
     async add(event: StoredEvent): Promise<void> {
       const [first] = run;
-      if (run.length === APPENDED || (first && first.stream !== event.stream)) await flush();
+      const size = Buffer.byteLength(JSON.stringify(event.data));
+      const isFull = run.length === APPENDED || bytes + size > APPENDED_BYTES;
+      if (isFull || (first && first.stream !== event.stream)) await flush();
       run.push(event);
+      bytes += size;
     },
   };
 }

@@ -16,6 +16,7 @@
  * has recorded transfers meanwhile, the append is rejected, and all of these records stay open.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import type { Cause } from '../../commands/handle.ts';
@@ -26,7 +27,6 @@ import { newId } from '../../domain/ids.ts';
 import { retentionRecords, streamsOf } from '../../domain/retention.ts';
 import { loadCheckpoint } from '../../projections/checkpoint.ts';
 import type { Consumer, ConsumerDeps } from '../../projections/consumer.ts';
-import { pagesOf } from '../../projections/read-log.ts';
 import { PROJECTIONS } from '../../projections/read-models.ts';
 import { firstOpenRecord, lastRecord } from '../../projections/retention/removed-transfers.ts';
 import { catchUpIfIdle } from '../../projections/run-consumer.ts';

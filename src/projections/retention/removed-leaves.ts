@@ -8,6 +8,8 @@
  * A transfer leaves the log after its record. So a reader looks for records after it has read a
  * batch. Every event that the batch lacks is then named here.
  */
+
+import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { RETENTION } from '../../domain/events/streams.ts';
 import type { Hash } from '../../domain/proof/hash.ts';
@@ -17,7 +19,7 @@ import {
   removedLeavesOf,
   retentionRecords,
 } from '../../domain/retention.ts';
-import { pagesOf, revisionAfter } from '../read-log.ts';
+import { revisionAfter } from '../read-log.ts';
 
 /** Records that are in memory at once. Each names hundreds of leaves. */
 const READ_AT_ONCE = 20;

@@ -2,6 +2,8 @@
  * What left the log by retention: the tables `retention_records` and `retained_transfers` of the
  * read model of transfers.
  */
+
+import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
 import { notFound } from '../../domain/errors.ts';
@@ -9,7 +11,7 @@ import type { StoredEvent } from '../../domain/events/event.ts';
 import { RETENTION } from '../../domain/events/streams.ts';
 import { leftLog, type RemovedEvent, retentionRecords } from '../../domain/retention.ts';
 import type { Difference, Projection } from '../projection.ts';
-import { pagesOf, revisionAfter } from '../read-log.ts';
+import { revisionAfter } from '../read-log.ts';
 
 /** Records that are read at once. Each has 32 KiB. */
 const READ_AT_ONCE = 20;

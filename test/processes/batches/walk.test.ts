@@ -9,7 +9,7 @@ const folder = {
   destination_uri: 'sftp://to/',
   pattern: '*',
   recursive: true,
-  exclude: [],
+  exclude: [] as string[],
 };
 
 /** Lists folders as they follow from the paths of their files. A folder ends in a slash. */
@@ -95,6 +95,20 @@ describe('the walk through a folder', () => {
     expect(found[1]).toMatchObject({ error: { code: 'validation_failed' } });
     expect(pathsOf(await all(listing(odd), {}, 'a//'))).toEqual(['a/b/c.csv', 'a.csv']);
     expect(pathsOf(await all(listing(odd), { recursive: false }))).toEqual(['a.csv']);
+  });
+
+  it('lists no folder of which a glob leaves everything out', async () => {
+    const paths = ['a/b/c.csv', 'a/d.csv', 'b/c.csv', 'private', 'x/private/y/z.csv', 'x//y.csv'];
+    const listed: string[] = [];
+    const list: List = (path) => {
+      listed.push(path);
+      return listing(paths, ['x/private'])(path);
+    };
+    const exclude = ['a/b/**', '**/private/**', '!(x)/c.csv'];
+    const found = await all(list, { exclude });
+    expect(pathsOf(found)).toEqual(['a/d.csv', 'x//']);
+    expect(found[1]).toMatchObject({ unnameable: true });
+    expect(listed).toEqual(['', 'a', 'b', 'x']);
   });
 
   it('names what is no file, and a folder that cannot be listed', async () => {

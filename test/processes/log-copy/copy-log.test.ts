@@ -2,7 +2,10 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { createEventStoreDb } from '../../../src/adapters/event-store/eventstoredb/log.ts';
 import { type EventStore, EventStoreUnavailable } from '../../../src/adapters/event-store/port.ts';
 import { createPostgresLog } from '../../../src/adapters/event-store/postgres/log.ts';
+import { chain } from '../../../src/domain/events/chain.ts';
 import type { StoredEvent } from '../../../src/domain/events/event.ts';
+import { streamName } from '../../../src/domain/events/streams.ts';
+import { newId } from '../../../src/domain/ids.ts';
 import { leafOf } from '../../../src/domain/proof/leaf.ts';
 import { copyLog } from '../../../src/processes/log-copy/copy-log.ts';
 import { readLog } from '../../../src/projections/read-log.ts';
@@ -168,5 +171,21 @@ describeWithPostgres('a copy of the log', () => {
       { ...last, id: 'evt_7ZZZZZZZZZZZZZZZZZZZZZZZZ1' },
     ]);
     await expect(copyTo(longer)).rejects.toThrow(/has another log/);
+  });
+
+  it('has events in a row that are too large for one append', async () => {
+    const { store } = installation;
+    const stream = streamName('flow', newId('flo'));
+    const decided = Array.from({ length: 25 }, () => ({
+      type: 'flow.files_skipped',
+      data: { files: [], through: 'x'.repeat(60 << 10), last: false, skipped_at: '' },
+    }));
+    const causation = { account_id: null, actor: 'test', causation_id: null, correlation_id: 'x' };
+    const events = chain(decided, null, causation, { now: new Date().toISOString() });
+    for (const [i, event] of events.entries())
+      await store.append(stream, i === 0 ? 'no_stream' : i - 1, [event]);
+    const copy = newCopy();
+    await copyTo(copy);
+    expect(await copy.read(stream)).toHaveLength(events.length);
   });
 });
