@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
@@ -215,6 +223,29 @@ await describeTransfers('a flow', () => {
       ['flow.run_failed', 'flow.recovered'].includes(type),
     );
     expect(once).toEqual(['flow.run_failed', 'flow.recovered']);
+  });
+
+  test('says that a further folder fails, and has recovered when none does', async () => {
+    const folder = (name: string) =>
+      Buffer.from(`${join(pair.alpha.root, 'partly')}/${name}`, 'latin1');
+    mkdirSync(join(pair.alpha.root, 'partly'));
+    const id = await flows.create('partly');
+    const failed: unknown[] = [];
+    for (const change of [
+      // No URI can name these folders.
+      () => mkdirSync(folder('a\xff')),
+      () => mkdirSync(folder('b\xff')),
+      () => undefined,
+      () => rmdirSync(folder('a\xff')),
+      () => rmdirSync(folder('b\xff')),
+    ]) {
+      change();
+      const { error } = await flows.run(id);
+      failed.push(error?.folder ?? null);
+    }
+    expect(failed).toEqual(['a\uFFFD/', 'b\uFFFD/', 'b\uFFFD/', 'b\uFFFD/', null]);
+    const news = (await typesOf(id)).filter((type) => /run_failed|recovered/.test(type));
+    expect(news).toEqual(['flow.run_failed', 'flow.run_failed', 'flow.recovered']);
   });
 
   test(

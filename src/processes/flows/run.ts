@@ -18,10 +18,12 @@ import type {
 } from '../../domain/flows/flow.ts';
 import { type Listed, recordPages } from '../batches/listing.ts';
 import { type ExamineDeps, examine, versionIn } from './examine.ts';
-import { forgetLook, forgetUnseen, lastLooks, saveLook } from './table.ts';
+import { failingFolders, forgetLook, forgetUnseen, lastLooks, saveLook } from './table.ts';
 
 /** Largest page of skipped files. Their URIs have at most 4 KiB. */
 const SKIPPED_IN_PAGE = 32 * 1024;
+/** Failures of one listing that are compared with those of the one before. */
+const MOST_FAILURES = 1_000;
 const ACTOR = 'system:flows';
 /** How long a `new_only` flow waits that cannot list its folder. Each wait is twice as long. */
 const SKIP_AGAIN_MS = { first: 5_000, longest: 300_000 };
@@ -51,7 +53,7 @@ export async function runFlow(deps: RunDeps, flow: KnownFlow, stop: AbortSignal)
   if (after === null || stop.aborted) return;
   const runId = open?.run_id ?? listing.run.run_id;
   const isWhole = open === undefined && listing.isAtEnd();
-  const error = listing.error();
+  const error = await listing.error();
   // A part of the folder says nothing about a failure in the rest.
   const { position } =
     error !== null || isWhole ? await noteListing(deps, after, runId, error) : after;
@@ -74,11 +76,11 @@ function noteListing(
 type Listing = ReturnType<typeof createListing>;
 
 /** What a listing has found so far. */
-function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow) {
+function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing }: Flow) {
   const began = new Date();
   let waiting = 0;
   let readyAt = Number.POSITIVE_INFINITY;
-  let error: ListingError | null = null;
+  const failures: ListingError[] = [];
   let isFull = false;
   /** False if the batch took no more files, as after a cancellation. */
   let isAtEnd = false;
@@ -86,7 +88,11 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
     began,
     run: newRun(requested?.run_id),
     reason: (requested ? 'request' : 'schedule') as RunReason,
-    error: () => error,
+    /** Returns what to report of the folders that could not be listed; null if there is none. */
+    async error(): Promise<ListingError | null> {
+      const before = failures.length > 0 ? await failingFolders(sql, flow_id) : [];
+      return failureToReport(failures, failing?.error ?? null, before);
+    },
     isAtEnd: () => isAtEnd,
 
     /** Yields the files that the run takes, after `items` that it has. A batch has a limit. */
@@ -98,8 +104,9 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
       let taken = items;
       const wanted = { at, through, remember: true, retries: true };
       for await (const one of examine({ sql, commands }, flow, wanted, stop)) {
-        if ('failure' in one) error ??= one.failure;
-        else if (one.decision === 'wait') {
+        if ('failure' in one) {
+          if (failures.length < MOST_FAILURES) failures.push(one.failure);
+        } else if (one.decision === 'wait') {
           waiting++;
           readyAt = Math.min(readyAt, one.readyAt ?? Number.POSITIVE_INFINITY);
         } else if (one.decision === 'take') {
@@ -116,18 +123,39 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested }: Flow)
       // The next look comes at once: for the files beyond the limit of a batch, or for those that a
       // continued run has passed over and that are new or ready by now.
       const again = isFull || (isAtEnd && !whole) ? Date.now() : readyAt;
-      await saveLook(sql, flow_id, {
+      const look = {
         began_at: began.toISOString(),
-        succeeded_at: error === null ? new Date().toISOString() : null,
+        succeeded_at: failures.length === 0 ? new Date().toISOString() : null,
         waiting,
         look_again_at: Number.isFinite(again) ? new Date(again).toISOString() : null,
-      });
+      };
+      await saveLook(sql, flow_id, look, whole ? failures.map(({ folder }) => folder) : null);
       // A part of the folder may fail for good, so a listing that is not whole also removes rows.
-      const isWhole = whole && !isFull && error === null;
+      const isWhole = whole && failures.length === 0;
       const unseenMs = Date.now() - began.getTime() + (isWhole ? 0 : UNSEEN_MS);
       await forgetUnseen(sql, flow_id, unseenMs);
     },
   };
+}
+
+/**
+ * Returns the failure that tells people most. A folder may fail for good and be tolerated, so one
+ * that did not fail before comes first; then what is `known` already, which is no news.
+ */
+export function failureToReport(
+  failures: ListingError[],
+  known: ListingError | null,
+  failedBefore: string[],
+): ListingError | null {
+  const before = new Set(failedBefore);
+  const isKnown = ({ folder, code }: ListingError) =>
+    folder === known?.folder && code === known.code;
+  return (
+    (known && failures.find(({ folder }) => !before.has(folder))) ??
+    failures.find(isKnown) ??
+    failures[0] ??
+    null
+  );
 }
 
 /**

@@ -20,16 +20,33 @@ export async function lastLooks(sql: Sql, flowIds: string[]): Promise<Map<string
   return new Map(rows.map(({ flow_id, ...look }) => [flow_id, look]));
 }
 
-/** Records how a listing ended. One that failed keeps the time of the last success. */
-export async function saveLook(sql: Sql, flowId: string, look: Look): Promise<void> {
+/**
+ * Records how a listing ended. One that failed keeps the time of the last success. `failing` has the
+ * folders that it could not list; null keeps those of the last whole listing.
+ */
+export async function saveLook(
+  sql: Sql,
+  flowId: string,
+  look: Look,
+  failing: string[] | null = null,
+): Promise<void> {
   const { began_at, succeeded_at, waiting, look_again_at } = look;
   await sql`
-    insert into work.flow_looks (flow_id, began_at, succeeded_at, waiting, look_again_at)
-    values (${flowId}, ${began_at}, ${succeeded_at}, ${waiting}, ${look_again_at})
+    insert into work.flow_looks (flow_id, began_at, succeeded_at, waiting, look_again_at, failing)
+    values (${flowId}, ${began_at}, ${succeeded_at}, ${waiting}, ${look_again_at},
+            ${failing}::text[])
     on conflict (flow_id) do update set
       began_at = excluded.began_at, waiting = excluded.waiting,
       succeeded_at = coalesce(excluded.succeeded_at, flow_looks.succeeded_at),
-      look_again_at = excluded.look_again_at`;
+      look_again_at = excluded.look_again_at,
+      failing = coalesce(excluded.failing, flow_looks.failing)`;
+}
+
+/** Returns the folders that the last whole listing of a flow could not list. */
+export async function failingFolders(sql: Sql, flowId: string): Promise<string[]> {
+  const [row] = await sql<{ failing: string[] | null }[]>`
+    select failing from work.flow_looks where flow_id = ${flowId}`;
+  return row?.failing ?? [];
 }
 
 /**
