@@ -318,6 +318,40 @@ describeWithPostgres('embedded Postgres', () => {
     await here.release();
   });
 
+  /** Asks the server to stop, which a session of the given user keeps it from. */
+  async function askToStop(url: string): Promise<void> {
+    const session = connect(url, { max: 1 });
+    await session`select 1`;
+    undo.push(() => session.end({ timeout: 1 }));
+    process.kill(postmasterPid()!, 'SIGTERM');
+    await until('it takes no new session', () =>
+      query(url, 'select 1').then(
+        () => false,
+        () => true,
+      ),
+    );
+    expect(await session`select 1 as one`).toEqual([{ one: 1 }]);
+  }
+
+  it('starts again when another process joins it while it waits for its sessions', async () => {
+    await useFolder();
+    const here = await start();
+    await askToStop(here.url);
+    const next = await start();
+    expect(await query(next.url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    expect(next.url).toBe(here.url);
+    await next.release();
+    await here.release();
+  });
+
+  it('starts again although it was asked to stop and waits for its sessions', LONG, async () => {
+    await useFolder();
+    const here = await start();
+    await askToStop(here.url);
+    await until('an answer', () => query(here.url, 'select 1').catch(() => null), 60);
+    await here.release();
+  });
+
   it.skipIf(!canHaveMountNamespace())(
     'says that its file system is read-only, and runs again when that has passed',
     LONG,

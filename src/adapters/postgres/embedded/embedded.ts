@@ -18,6 +18,8 @@ import {
 export { EmbeddedPostgresError } from './error.ts';
 
 const WATCH_MS = 1_000;
+/** Looks at a server that waits for its sessions, before it is ended: this process may stop, too. */
+const STOPPING_LOOKS = 10;
 
 export interface EmbeddedOptions {
   /** Created if it is missing. Contains `postgres/`: the server's data, password, log and locks. */
@@ -105,12 +107,15 @@ export async function startEmbeddedPostgres({
   let releasing: Promise<void> | null = null;
 
   async function watch(): Promise<void> {
+    let stopping = 0;
     for (;;) {
       await setTimeout(WATCH_MS, undefined, { signal: released.signal, ref: false }).catch(
         () => {},
       );
       if (released.signal.aborted) return;
-      if (!(await isPostmasterOf(cluster, pid))) await revive();
+      const file = await readPidFile(cluster).catch(() => null);
+      stopping = file?.status === 'stopping' ? stopping + 1 : 0;
+      if (stopping > STOPPING_LOOKS || !(await isPostmasterOf(cluster, pid))) await revive();
     }
   }
 

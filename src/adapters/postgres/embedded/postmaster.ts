@@ -19,6 +19,11 @@ const UNRESPONSIVE_MS = 5_000;
 /** How long a fast shutdown may take before an immediate shutdown. */
 const FAST_SHUTDOWN_MS = 15_000;
 const IMMEDIATE_SHUTDOWN_MS = 10_000;
+/**
+ * SIGTERM lets a server accept no new sessions, and wait for the end of those that it has. Pools keep
+ * theirs for ever.
+ */
+const STOPPING_MS = 5_000;
 const START_ATTEMPTS = 20;
 /** A server writes its process id as soon as it has created postmaster.pid. */
 const PID_WRITTEN_WITHIN_MS = 1_000;
@@ -70,7 +75,7 @@ export interface Cluster {
 interface PidFile {
   pid: number;
   port: number;
-  ready: boolean;
+  status: string;
 }
 
 /** A running server's process id and port. */
@@ -86,15 +91,15 @@ export function urlOf(cluster: Cluster, port: number, database: string): string 
 /**
  * Returns the healthy server of this data directory: the running one, else a new one. That has the
  * port of the one before if it is `inUse`: the other processes know no other port. A running server
- * that does not answer is stopped, unless it is `inUse`. The caller must hold the lock: only one
- * process may do this at a time.
+ * that does not answer is stopped, unless it is `inUse`, or was asked to stop. The caller must hold
+ * the lock: only one process may do this at a time.
  */
 export async function runPostmaster(cluster: Cluster, inUse: () => boolean): Promise<Postmaster> {
   const running = await readPidFile(cluster);
   if (running !== null && (await isPostmasterOf(cluster, running.pid))) {
     const answering = await waitForAnswer(cluster, running.pid);
     if (answering !== null) return answering;
-    if (inUse())
+    if (inUse() && (await isPostmasterOf(cluster, running.pid)))
       throw new EmbeddedPostgresError(
         `The Postgres of ${cluster.data} (process ${running.pid}) is in use by other processes, but ` +
           `does not answer. Its log is ${cluster.log}. If it does not recover, stop all Waybill ` +
@@ -266,7 +271,7 @@ export function postgresEnvironment(): NodeJS.ProcessEnv {
 
 /**
  * Waits until the server answers, through a crash recovery of any length. Returns null if the
- * process ends or does not respond.
+ * process ends or does not respond. Ends one that was asked to stop and waits for its sessions.
  */
 async function waitForAnswer(
   cluster: Cluster,
@@ -274,9 +279,13 @@ async function waitForAnswer(
   runs: () => boolean | Promise<boolean> = () => isPostmasterOf(cluster, pid),
 ): Promise<Postmaster | null> {
   let readySince: number | null = null;
+  let stoppingSince: number | null = null;
   while (await runs()) {
     const file = await readPidFile(cluster);
-    if (file?.pid === pid && file.ready) {
+    if (file?.pid === pid && file.status === 'stopping') {
+      stoppingSince ??= performance.now();
+      if (performance.now() - stoppingSince > STOPPING_MS) await stopPostmaster(cluster, pid);
+    } else if (file?.pid === pid && file.status === 'ready') {
       readySince ??= performance.now();
       if (await answers(cluster, file.port)) return { pid, port: file.port };
       if (performance.now() - readySince > UNRESPONSIVE_MS) return null;
@@ -325,7 +334,7 @@ function parsePidFile(text: string): PidFile | null {
   const lines = text.split('\n');
   const pid = Number(lines[0]);
   return Number.isInteger(pid) && pid > 1
-    ? { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' }
+    ? { pid, port: Number(lines[3]), status: lines[7]?.trim() ?? '' }
     : null;
 }
 
