@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { loadFlow } from '../../src/commands/flows.ts';
@@ -82,23 +82,6 @@ describe.skipIf(reason !== null)(
         counts: { take: 0, wait: 1 },
         data: [{ path: 'a.csv', reason: 'Is newer than its .done file' }],
       });
-    });
-
-    test('does not take a file that is gone before its time is known', async () => {
-      const names = Array.from({ length: 502 }, (_, i) => `${1_000 + i}.csv`);
-      for (const name of names) write(`gone/${name}`, name, Date.now() - HOUR);
-      const id = await create('gone');
-      const { state } = await loadFlow(installation.commands, 'acc_default', id);
-      const look = { through: null, at: new Date(), remember: true, retries: false };
-      const decided = new Map<string, string>();
-      for await (const one of examine(installation, state, look, never)) {
-        // What comes after the first 500 has no time yet.
-        if (decided.size === 0) rmSync(join(server.root, 'gone/1501.csv'));
-        decided.set(one.path, 'failure' in one ? one.failure.message : one.decision);
-      }
-      expect(decided.size).toBe(names.length);
-      expect(decided.get('1500.csv')).toBe('take');
-      expect(decided.get('1501.csv')).toBe('wait');
     });
 
     test('does not take again what a release took that did not ask for times', async () => {

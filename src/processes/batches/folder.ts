@@ -59,26 +59,21 @@ export async function* findFiles(
     const opened = await openLister(deps, endpoint, folder.retries);
     lister = opened;
     const list: List = again((path) => opened.list(remote(path), stop));
-    const timeOf = again((path) => opened.timeOf(remote(path), stop));
+    const timeOf = again((path) => opened.modifiedAt(remote(path), stop));
     const timed = async (entry: FileEntry, path: string) => {
       const isKnown = entry.type !== 'file' || entry.modified_at !== null;
-      const time = isKnown ? {} : await timeOf(path);
-      return time && { ...entry, ...time };
+      return isKnown ? entry : { ...entry, modified_at: await timeOf(path) };
     };
     for await (const found of walk(list, folder, through, stop)) {
       const { path, entry, marker, error } = found;
-      if (folder.times !== true || !entry || error) {
-        yield found;
-        continue;
-      }
-      const own = await timed(entry, path);
-      yield {
-        ...found,
-        entry: own ?? entry,
-        marker: (marker && own && (await timed(marker, path + folder.marker))) ?? undefined,
-        ...(entry.modified_at === null && { untimed: true }),
-        ...(own === null && { gone: true }),
-      };
+      if (folder.times !== true || !entry || error) yield found;
+      else
+        yield {
+          ...found,
+          entry: await timed(entry, path),
+          ...(marker && { marker: await timed(marker, path + folder.marker) }),
+          ...(entry.modified_at === null && { untimed: true }),
+        };
     }
   } catch (error) {
     if (stop.aborted) return;

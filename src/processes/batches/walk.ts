@@ -13,8 +13,6 @@ export interface Found {
   marker?: FileEntry | undefined;
   /** True if the listing lacks its time. Its entry may have it all the same. */
   untimed?: true;
-  /** True if it was gone when the server was asked for its time. */
-  gone?: true;
   /** Why it cannot become a transfer. */
   error?: RejectedItem['error'];
   /** True for a folder that no URI can name: no transfer can ever have a file of it. */

@@ -100,11 +100,10 @@ export interface Lister {
   /** `path` is a remote path. Throws FileError. */
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
   /**
-   * Returns when a file was last changed, as `FileEntry` has it: null if the server does not say.
-   * Null if there is no such file. Throws FileError if the server does not answer or rejects the
-   * sign-in.
+   * Returns when a file was last changed, as `FileEntry` has it. Null if the server does not say, or
+   * if there is no such file. Throws FileError if the server does not answer or rejects the sign-in.
    */
-  timeOf(path: string, signal: AbortSignal): Promise<Pick<FileEntry, 'modified_at'> | null>;
+  modifiedAt(path: string, signal: AbortSignal): Promise<string | null>;
   close(): Promise<void>;
 }
 
@@ -142,19 +141,15 @@ export async function openLister(
       signedIn = true;
       return entries;
     },
-    async timeOf(path, signal) {
+    async modifiedAt(path, signal) {
       try {
         const file = await signingIn(() => remote.openSource(path, signal));
         await file.close();
-        const { modifiedAt } = file;
-        return {
-          modified_at: modifiedAt && new Date(Number(modifiedAt) * 1_000).toISOString(),
-        };
+        return file.modifiedAt && new Date(Number(file.modifiedAt) * 1_000).toISOString();
       } catch (error) {
-        if (!(error instanceof FileError)) throw error;
-        if (error.code === 'source_not_found') return null;
-        if (error.code === 'auth_failed' || TRANSFER_ERRORS[error.code].retryable) throw error;
-        return { modified_at: null };
+        const says = error instanceof FileError && error.code !== 'auth_failed';
+        if (says && !TRANSFER_ERRORS[error.code].retryable) return null;
+        throw error;
       }
     },
     close: () => remote.close(),

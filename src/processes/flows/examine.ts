@@ -96,9 +96,7 @@ export async function* examine(
       const older = rows.get(olderKeys[i] ?? '');
       return rows.get(versions[i]?.key ?? '') ?? (isOf(older, entry) ? older : undefined);
     });
-    const unknown = versions
-      .map(({ key }) => key)
-      .filter((_, i) => known[i] === undefined && !found[i]?.gone);
+    const unknown = versions.map(({ key }) => key).filter((_, i) => known[i] === undefined);
     const ages =
       'unchanged_for' in ready && parseDuration(ready.unchanged_for) > 0
         ? await sightFiles(deps.sql, flow.flow_id, unknown, remember)
@@ -147,13 +145,8 @@ function ofKnown(file: KnownFile, now: number): Undecided {
 }
 
 /** `age`: for how long the version has been seen, in milliseconds. Null if that does not matter. */
-function ofNew(
-  { entry, marker, error, gone }: Found,
-  { ready }: Flow,
-  age: number | null,
-): Undecided {
+function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | null): Undecided {
   if (error) return { decision: 'take', reason: error.message };
-  if (gone) return { decision: 'wait', reason: 'Gone since its folder was listed', readyAt: null };
   if ('marker' in ready) {
     if (marker === undefined)
       return { decision: 'wait', reason: `Waits for its ${ready.marker} file`, readyAt: null };
