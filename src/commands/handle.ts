@@ -96,7 +96,7 @@ export async function handle<State, Command extends { type: string }, E extends 
     const known: HandleOptions<State>['known'] | null =
       attempt === 1 ? (options.known ?? remembered) : null;
     const { stored = [], ...before } =
-      known ?? (await reload(store, decider, stream, options.known));
+      known ?? (await loadSince(store, decider, stream, options.known));
     requireLast(stream, before);
     if (unless && stored.some(unless)) return { ...before, events: [] };
     const now = timeAfter(before.last, reserved?.now ?? new Date().toISOString());
@@ -129,10 +129,10 @@ export async function handle<State, Command extends { type: string }, E extends 
 }
 
 /**
- * Loads a stream after another writer was first. Of one that the caller knows, only what came since:
- * that of a flow may have millions of events.
+ * Loads a stream; of one that the caller knows, only what came since, unless nothing did. The stream
+ * of a flow may have millions of events.
  */
-async function reload<State>(
+async function loadSince<State>(
   store: EventStore,
   decider: Fold<State>,
   stream: string,

@@ -8,7 +8,7 @@ import { streamName } from '../../src/domain/events/streams.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { startTcpProxy } from '../support/network/tcp-proxy.ts';
 import { LONG } from '../support/run/long.ts';
-import { flowsOf } from '../support/service/flows.ts';
+import { flowsOf, unnameable } from '../support/service/flows.ts';
 import { CAUSE } from '../support/service/installation.ts';
 import { type SpawnedService, spawnService, startDispatch } from '../support/service/roles.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
@@ -208,8 +208,8 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     const { store } = pair.installation;
     const folder = join(pair.alpha.root, 'failing');
     mkdirSync(folder);
-    // No URI can name it. It comes before the files.
-    const failing = Buffer.from(`${folder}/\xff`, 'latin1');
+    // It comes before the files.
+    const failing = unnameable(folder);
     mkdirSync(failing);
     const id = await flows.create('failing', { enabled: false });
     await look(id, store.append);

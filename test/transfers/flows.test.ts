@@ -15,7 +15,7 @@ import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { lastLooks } from '../../src/processes/flows/table.ts';
 import { LONG } from '../support/run/long.ts';
-import { flowsOf } from '../support/service/flows.ts';
+import { flowsOf, unnameable } from '../support/service/flows.ts';
 import { CAUSE, type TestInstallation } from '../support/service/installation.ts';
 import { startRoles } from '../support/service/roles.ts';
 import { useSftpPair } from '../support/service/sftp-pair.ts';
@@ -172,8 +172,8 @@ await describeTransfers('a flow', () => {
 
   test('skips the files that exist at its creation, if the request says so', LONG, async () => {
     write('new/old.csv', 'old');
-    // No URI can name it, so nothing in it needs to be skipped.
-    mkdirSync(Buffer.from(`${join(pair.alpha.root, 'new')}/\xff`, 'latin1'));
+    // Nothing in it needs to be skipped.
+    mkdirSync(unnameable(join(pair.alpha.root, 'new')));
     const id = await flows.create('new', { start: 'new_only' });
     await until('the files are skipped', async () =>
       (await typesOf(id)).includes('flow.files_skipped'),
@@ -226,18 +226,16 @@ await describeTransfers('a flow', () => {
   });
 
   test('says that a further folder fails, and has recovered when none does', async () => {
-    const folder = (name: string) =>
-      Buffer.from(`${join(pair.alpha.root, 'partly')}/${name}`, 'latin1');
+    const folder = (name: string) => unnameable(join(pair.alpha.root, 'partly'), name);
     mkdirSync(join(pair.alpha.root, 'partly'));
     const id = await flows.create('partly');
     const failed: unknown[] = [];
     for (const change of [
-      // No URI can name these folders.
-      () => mkdirSync(folder('a\xff')),
-      () => mkdirSync(folder('b\xff')),
+      () => mkdirSync(folder('a')),
+      () => mkdirSync(folder('b')),
       () => undefined,
-      () => rmdirSync(folder('a\xff')),
-      () => rmdirSync(folder('b\xff')),
+      () => rmdirSync(folder('a')),
+      () => rmdirSync(folder('b')),
     ]) {
       change();
       const { error } = await flows.run(id);

@@ -3,14 +3,8 @@ import { notFound } from '../errors.ts';
 import { canonicalJson } from '../events/canonical-json.ts';
 import type { Decider } from '../events/decider.ts';
 import { type Event, eventGuard, unknownEvent } from '../events/event.ts';
-import type {
-  Flow,
-  FlowCommand,
-  FlowEvent,
-  FlowSettings,
-  FlowState,
-  ListingError,
-} from './flow.ts';
+import { isSameFailure } from './failures.ts';
+import type { Flow, FlowCommand, FlowEvent, FlowSettings, FlowState } from './flow.ts';
 
 function initialState(): FlowState {
   return { status: 'none' };
@@ -141,7 +135,7 @@ function noted(
 ): FlowEvent[] {
   const { flow_id, name, failing, requested } = state;
   const events: FlowEvent[] = [];
-  if (error !== null && !isSame(failing?.error ?? null, error))
+  if (error !== null && !isSameFailure(failing?.error ?? null, error))
     events.push({
       type: 'flow.run_failed',
       data: { flow_id, name, run_id, error, failed_at: now },
@@ -154,11 +148,6 @@ function noted(
   if (requested !== null && requested.run_id === run_id)
     events.push({ type: 'flow.run_empty', data: { run_id, error, ended_at: now } });
   return events;
-}
-
-/** The texts of servers may name a time or a port: only code and folder say what is wrong. */
-function isSame(a: ListingError | null, b: ListingError): boolean {
-  return a !== null && a.code === b.code && a.folder === b.folder;
 }
 
 const isFlowEvent = eventGuard<FlowEvent>({

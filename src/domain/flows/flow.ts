@@ -84,7 +84,7 @@ export interface RunStarted {
   started_at: string;
 }
 
-/** The first error of a listing. */
+/** Why a folder of a listing could not be listed. */
 export interface ListingError {
   code: string;
   message: string;

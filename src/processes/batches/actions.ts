@@ -1,7 +1,6 @@
 /*
  * What the process manager does for a batch: create its transfers, cancel them, complete the batch.
  */
-
 import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { Sql } from '../../adapters/postgres/connect.ts';
 import {

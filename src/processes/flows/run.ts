@@ -9,6 +9,7 @@ import {
 } from '../../commands/flows.ts';
 import type { Cause } from '../../commands/handle.ts';
 import { MAX_FILES } from '../../domain/batches/batch.ts';
+import { failureToReport } from '../../domain/flows/failures.ts';
 import type {
   FilesSkipped,
   Flow,
@@ -118,7 +119,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing
       isAtEnd = true;
     },
 
-    /** Records the look. `whole` means that it saw all files of the folder. */
+    /** Records the look. `whole` means that it went through the folder from its start to its end. */
     async save(whole: boolean): Promise<void> {
       // The next look comes at once: for the files beyond the limit of a batch, or for those that a
       // continued run has passed over and that are new or ready by now.
@@ -131,31 +132,11 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing
       };
       await saveLook(sql, flow_id, look, whole ? failures.map(({ folder }) => folder) : null);
       // A part of the folder may fail for good, so a listing that is not whole also removes rows.
-      const isWhole = whole && failures.length === 0;
-      const unseenMs = Date.now() - began.getTime() + (isWhole ? 0 : UNSEEN_MS);
+      const sawAll = whole && failures.length === 0;
+      const unseenMs = Date.now() - began.getTime() + (sawAll ? 0 : UNSEEN_MS);
       await forgetUnseen(sql, flow_id, unseenMs);
     },
   };
-}
-
-/**
- * Returns the failure that tells people most. A folder may fail for good and be tolerated, so one
- * that did not fail before comes first; then what is `known` already, which is no news.
- */
-export function failureToReport(
-  failures: ListingError[],
-  known: ListingError | null,
-  failedBefore: string[],
-): ListingError | null {
-  const before = new Set(failedBefore);
-  const isKnown = ({ folder, code }: ListingError) =>
-    folder === known?.folder && code === known.code;
-  return (
-    (known && failures.find(({ folder }) => !before.has(folder))) ??
-    failures.find(isKnown) ??
-    failures[0] ??
-    null
-  );
 }
 
 /**

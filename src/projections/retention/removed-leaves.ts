@@ -8,7 +8,6 @@
  * A transfer leaves the log after its record. So a reader looks for records after it has read a
  * batch. Every event that the batch lacks is then named here.
  */
-
 import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import { RETENTION } from '../../domain/events/streams.ts';

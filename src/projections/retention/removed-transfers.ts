@@ -2,7 +2,6 @@
  * What left the log by retention: the tables `retention_records` and `retained_transfers` of the
  * read model of transfers.
  */
-
 import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';

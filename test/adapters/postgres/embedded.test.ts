@@ -161,6 +161,14 @@ async function query(url: string, text: string) {
   return (await sql.unsafe(text).finally(() => sql.end())).map((row) => ({ ...row }));
 }
 
+const untilRefused = (url: string) =>
+  until('the server takes no new session', () =>
+    query(url, 'select 1').then(
+      () => false,
+      () => true,
+    ),
+  );
+
 const pidFile = () => join(dataDir, 'postgres', 'data', 'postmaster.pid');
 const postmasterPid = () =>
   existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n')[0]) : null;
@@ -305,12 +313,7 @@ describeWithPostgres('embedded Postgres', () => {
     await useFolder();
     const here = await start();
     process.kill(postmasterPid()!, signal);
-    await until('its end', () =>
-      query(here.url, 'select 1').then(
-        () => false,
-        () => true,
-      ),
-    );
+    await untilRefused(here.url);
     const next = await start();
     expect(next.url).toBe(here.url);
     await next.release();
@@ -318,18 +321,13 @@ describeWithPostgres('embedded Postgres', () => {
     await here.release();
   });
 
-  /** Asks the server to stop, which a session of the given user keeps it from. */
+  /** Asks the server to stop. It waits for a session that stays open. */
   async function askToStop(url: string): Promise<void> {
     const session = connect(url, { max: 1 });
     await session`select 1`;
     undo.push(() => session.end({ timeout: 1 }));
     process.kill(postmasterPid()!, 'SIGTERM');
-    await until('it takes no new session', () =>
-      query(url, 'select 1').then(
-        () => false,
-        () => true,
-      ),
-    );
+    await untilRefused(url);
     expect(await session`select 1 as one`).toEqual([{ one: 1 }]);
   }
 

@@ -7,6 +7,11 @@ import { type FlowRun, listRuns } from '../../../src/projections/flows/queries.t
 import { CAUSE, type TestInstallation } from './installation.ts';
 import { until } from './transfers.ts';
 
+/** Returns the path of a folder that no URI can name: what follows its name is not UTF-8. */
+export function unnameable(parent: string, name = ''): Buffer {
+  return Buffer.from(`${parent}/${name}\xff`, 'latin1');
+}
+
 export interface Flows {
   /**
    * Creates a flow from a folder of `alpha` to one of `beta`, and returns its id. The clock of the

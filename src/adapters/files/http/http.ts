@@ -105,18 +105,20 @@ export function createHttp(options: ConnectionOptions): Http {
       outgoing.on('error', reject);
       let endWatch = () => {};
       outgoing.on('socket', (socket) => {
-        let before = Number.POSITIVE_INFINITY;
+        /** Bytes that had come when the whole request was sent. Later ones are of its answer. */
+        let readBefore = Number.POSITIVE_INFINITY;
         outgoing.once('finish', () => {
-          before = socket.bytesRead;
+          readBefore = socket.bytesRead;
         });
+        const waitsForServer = () => {
+          if (!outgoing.writableFinished) return outgoing.writableLength > 0;
+          return method === 'GET' || (socket.bytesRead > readBefore && !mayTakeLong(request));
+        };
         const endSlowWatch = watchForSlowness(
           socket,
           timeouts.slowMs,
           () => stall(tooSlowText(timeouts.slowMs)),
-          () =>
-            outgoing.writableFinished
-              ? method === 'GET' || (socket.bytesRead > before && !mayTakeLong(request))
-              : outgoing.writableLength > 0,
+          waitsForServer,
         );
         // The request itself would report only the first silence of its socket.
         const silent = () => {
