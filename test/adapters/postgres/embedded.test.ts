@@ -539,14 +539,22 @@ describeWithPostgres('embedded Postgres', () => {
     });
   });
 
-  it('runs from a copy of its binaries', LONG, async () => {
-    const copy = await copyPostgres(
-      await installedPostgres(join(root, 'unused')),
-      join(root, 'copy'),
+  it('runs from a copy of its binaries, until the package changes', LONG, async () => {
+    const installed = await installedPostgres(join(root, 'unused'));
+    const makeCopy = () => copyPostgres(installed, join(root, 'copy'));
+    const copy = await makeCopy();
+    const program = join(copy, 'bin', 'postgres');
+    expect(execFileSync(program, ['--version'], { encoding: 'utf8' })).toMatch(
+      /^postgres \(PostgreSQL\) 18/,
     );
-    expect(
-      execFileSync(join(copy, 'bin', 'postgres'), ['--version'], { encoding: 'utf8' }),
-    ).toMatch(/^postgres \(PostgreSQL\) 18/);
+    const mark = join(copy, 'mark');
+    writeFileSync(mark, '');
+    await makeCopy();
+    expect(existsSync(mark)).toBe(true);
+    writeFileSync(join(copy, 'package.json'), '{"version":"18.3.0"}');
+    await makeCopy();
+    expect(existsSync(mark)).toBe(false);
+    expect(execFileSync(program, ['--version'], { encoding: 'utf8' })).toMatch(/^postgres/);
   });
 });
 

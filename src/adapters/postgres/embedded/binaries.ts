@@ -1,4 +1,4 @@
-import { cp, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { cp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { EmbeddedPostgresError } from './error.ts';
@@ -29,13 +29,20 @@ export async function installedPostgres(copy: string): Promise<string> {
   }
 }
 
-/** Copies a folder of Postgres binaries and links the libraries in the copy. */
+/**
+ * Copies a package's folder of Postgres binaries, and links the libraries in the copy. A copy of the
+ * same package stays: a server may run from it, and load its libraries only when it needs them.
+ */
 export async function copyPostgres(folder: string, copy: string): Promise<string> {
+  const description = await readFile(join(folder, '..', 'package.json'));
+  const kept = await readFile(join(copy, 'package.json')).catch(() => null);
+  if (kept?.equals(description)) return copy;
   const temporary = `${copy}.new`;
   await rm(temporary, { recursive: true, force: true });
   await rm(copy, { recursive: true, force: true });
   await cp(folder, temporary, { recursive: true, verbatimSymlinks: true });
   await linkLibraries(temporary);
+  await writeFile(join(temporary, 'package.json'), description);
   await rename(temporary, copy);
   return copy;
 }
