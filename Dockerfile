@@ -2,17 +2,15 @@
 FROM node:24-bookworm-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/waybill
-COPY package.json package-lock.json tsconfig.json .npmrc ./
+COPY package.json package-lock.json .npmrc ./
 COPY bin bin
 COPY scripts scripts
-COPY src/console src/console
-# npm ci also builds the Admin Console and ssh2's native crypto. Only this stage needs the compiler.
+# Builds ssh2's native crypto, too. Only this stage needs the compiler.
 RUN npm ci --omit=dev
-COPY LICENSE ./
+COPY LICENSE tsconfig.json ./
 COPY src src
-# The console of a cached layer is older than these files, although it was built from the same ones.
-# bin/waybill would build it again at each start, and the image's user cannot write there.
-RUN touch dist/console/index.html
+# Builds the Admin Console. The set-up itself never fails.
+RUN bin/node scripts/set-up.ts && test -f dist/console/index.html
 
 # npm ci brings the Node.js that package.json pins, so the image runs the version that was tested.
 FROM debian:bookworm-slim
