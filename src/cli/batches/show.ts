@@ -45,7 +45,10 @@ async function find(stores: Installation, account: string, id: string): Promise<
   return toAnswer(stores.sql, found);
 }
 
-/** Shows one bar for all files until the batch ends. Sets the exit code by its status. */
+/**
+ * Shows one bar for all files until the batch ends. Sets the exit code by its status. Throws Stopped
+ * if the user stops the watch.
+ */
 export async function watchBatch(
   installation: Installation,
   id: string,
@@ -61,8 +64,9 @@ export async function watchBatch(
       bar?.clear();
       terminal().exitCode = ENDS[batch.status] ?? EXIT.failed;
       await showBatch(installation, id, options);
-      if (batch.ended_at === null) note(`${id} continues, but is no longer watched`);
-      return;
+      if (batch.ended_at !== null) return;
+      note(`${id} continues, but is no longer watched`);
+      stop.throwIfAborted();
     }
     bar?.show(...progressOf(batch));
     await pause(LOOK_MS, stop);

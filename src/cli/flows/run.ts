@@ -29,7 +29,10 @@ export async function runFlow(
   note(`Follow it with \`waybill flows show ${id}\``);
 }
 
-/** Prints what a run would take. Fails if the folder cannot be listed. */
+/**
+ * Prints what a run would take. Fails if the folder cannot be listed. Throws Stopped if the user
+ * stops it: the list would lack files.
+ */
 export async function dryRunFlow(
   { sql, commands }: Installation,
   id: string,
@@ -38,6 +41,7 @@ export async function dryRunFlow(
   const { state } = await loadFlow(commands, account, id);
   using stop = terminal().stopSignal();
   const answer = await dryRun({ sql, commands }, state, stop);
+  stop.throwIfAborted();
   const { error } = answer;
   // Files of other folders are a result. Without any, the folder may be empty or unreachable.
   const failed = error !== null && answer.data.length === 0;

@@ -78,7 +78,7 @@ export const PROCESS: Terminal = {
     const { signal } = controller;
     const stop = (name: StoppingSignal) => {
       // A second signal ends the process at once.
-      if (signal.aborted) process.exit(EXIT_OF[name]);
+      if (signal.aborted) exitWith(EXIT_OF[name]);
       controller.abort(new Stopped(name));
     };
     for (const name of SIGNALS) process.on(name, stop);
@@ -97,11 +97,18 @@ export const PROCESS: Terminal = {
 export function endAtSignals(): void {
   for (const name of SIGNALS)
     process.on(name, () => {
-      if (process.listenerCount(name) > 1) return;
-      process.removeAllListeners(name);
-      // Ctrl-C ends a loop of a shell only if the signal itself ends the process. The system ignores
-      // it for the first process of a container, which exits.
-      process.once('exit', () => process.kill(process.pid, name));
-      process.exit(EXIT_OF[name]);
+      if (process.listenerCount(name) === 1) exitWith(EXIT_OF[name]);
     });
+}
+
+/** Ends this process with the exit code of a command, also if handles are still open. */
+export function exitWith(code: ExitCode): never {
+  const stoppedBy = SIGNALS.find((name) => EXIT_OF[name] === code);
+  if (stoppedBy !== undefined) {
+    process.removeAllListeners(stoppedBy);
+    // Ctrl-C ends a loop of a shell only if the signal itself ends the process. The system ignores
+    // it for the first process of a container, which exits.
+    process.once('exit', () => process.kill(process.pid, stoppedBy));
+  }
+  process.exit(code);
 }

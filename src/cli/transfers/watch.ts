@@ -26,7 +26,8 @@ const ENDS: Partial<Record<TransferStatus, ExitCode>> = {
 };
 
 /**
- * Shows a transfer until it ends, and sets the exit code by its final status. Throws `not_found`.
+ * Shows a transfer until it ends, and sets the exit code by its final status. Throws `not_found`, and
+ * Stopped if the user stops the watch.
  */
 export async function watch(
   installation: Installation,
@@ -42,7 +43,9 @@ export async function watch(
       terminal().exitCode = ENDS[status] ?? EXIT.failed;
     },
   });
-  if (!(last.status in ENDS)) note(`${id} continues, but is no longer watched`);
+  if (last.status in ENDS) return;
+  note(`${id} continues, but is no longer watched`);
+  stop.throwIfAborted();
 }
 
 export interface FollowOptions {

@@ -284,7 +284,7 @@ describeWithPostgres('waybill transfers', () => {
     await written(watching.stdout!, /^txr_\w+ pending\. No mover is running\.$/m);
     await written(watching.stderr!, /No mover runs.*waybill serve/);
     watching.kill('SIGINT');
-    expect(await ended).toEqual([1, null]);
+    expect(await ended).toEqual([null, 'SIGINT']);
     const [page] = (await cli.run(['transfers', 'list', '--json', '--status', 'pending'])).json<{
       data: { id: string }[];
     }>();
