@@ -24,7 +24,8 @@ export interface TestOptions {
 
 /**
  * Tests an endpoint and prints the steps as they happen. Accepts the host key that the server
- * presents, if the options say so.
+ * presents, if the options say so. Throws Stopped, after the removal of the probe file, if the user
+ * stops it.
  */
 export async function testAndPrint(
   installation: Installation,
@@ -36,11 +37,16 @@ export async function testAndPrint(
   const { name } = configured;
   const credentials = await openCredentials(vault, configured);
   const lines = createPrintQueue();
+  using stop = terminal().stopSignal();
+  const onStep = (step: StepResult) => {
+    if (!options.json) lines.add(() => printStep(step));
+  };
   const runTest = async (definition: Endpoint) => {
     const endpoint = await openFileEndpoint(definition, credentials);
-    return testEndpoint({ settings: definition.settings, endpoint }, (step: StepResult) => {
-      if (!options.json) lines.add(() => printStep(step));
-    });
+    const tested = { settings: definition.settings, endpoint };
+    const test = await testEndpoint(tested, onStep, { stop });
+    stop.throwIfAborted();
+    return test;
   };
   if (!options.json) await print(`${name} at ${addressOf(configured.settings)}`);
 

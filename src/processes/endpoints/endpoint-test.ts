@@ -16,7 +16,7 @@ import { isNetworkFailure } from '../../domain/transfers/errors.ts';
 import type { Observation } from './connectivity.ts';
 import { type Speeds, testWithProbeFile } from './probe-file.ts';
 import { forgetRejection, noteRejection } from './sign-in-holds.ts';
-import { createStep, type Step, type StepResult } from './test-step.ts';
+import { createStep, type Step, type StepOptions, type StepResult } from './test-step.ts';
 
 export interface EndpointTest extends Speeds {
   ok: boolean;
@@ -40,13 +40,13 @@ interface TestedEndpoint {
 
 /**
  * Tests everything that a transfer needs of an endpoint, step by step, and stops at the first
- * failed step. Writes a probe file below the base path, reads it back and removes it. Never throws.
- * `limitMs` replaces the time limit of each step.
+ * failed step. Writes a probe file below the base path, reads it back and removes it, also if it is
+ * stopped. Never throws.
  */
 export async function testEndpoint(
   { settings, endpoint }: TestedEndpoint,
   onStep: (result: StepResult) => void,
-  limitMs?: number,
+  options?: StepOptions,
 ): Promise<EndpointTest> {
   const examination: EndpointTest = {
     ok: false,
@@ -62,7 +62,7 @@ export async function testEndpoint(
     examination.steps.push(result);
     onStep(result);
   };
-  const step = createStep(settings, record, limitMs);
+  const step = createStep(settings, record, options);
 
   try {
     await step(

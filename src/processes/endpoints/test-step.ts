@@ -31,24 +31,31 @@ export type Step = <T>(
   describe: (result: T) => string,
 ) => Promise<T>;
 
-/**
- * Creates the function that runs the steps of a test. `record` gets each result. `limitMs` replaces
- * the time limit of each step.
- */
+export interface StepOptions {
+  /** Replaces the time limit of each step. */
+  limitMs?: number;
+  /** Aborts the running step, which then has no result, and those that would follow. */
+  stop?: AbortSignal;
+}
+
+/** Creates the function that runs the steps of a test. `record` gets each result. */
 export function createStep(
   settings: EndpointSettings,
   record: (result: StepResult) => void,
-  limitMs?: number,
+  { limitMs, stop }: StepOptions = {},
 ): Step {
   return async (step, work, describe) => {
     const began = performance.now();
     const { at, limitMs: ownLimitMs } = STEPS[step];
     const ms = () => Math.round(performance.now() - began);
     try {
-      const result = await work(timeLimit(limitMs ?? ownLimitMs, at));
+      stop?.throwIfAborted();
+      const limit = timeLimit(limitMs ?? ownLimitMs, at);
+      const result = await work(stop ? AbortSignal.any([stop, limit]) : limit);
       record({ step, ms: ms(), ok: true, detail: describe(result) });
       return result;
     } catch (error) {
+      if (stop?.aborted) throw error;
       const { shownCode: code, message } =
         error instanceof FileError
           ? error

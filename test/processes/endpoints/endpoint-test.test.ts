@@ -43,6 +43,7 @@ describe.skipIf(reason !== null)(
     async function examine(
       changes: Changes = {},
       at = server,
+      stopAfter: string | null = null,
     ): Promise<{ examination: EndpointTest; announced: StepResult[] }> {
       const { host, port, root, username, hostKeySha256, privateKey } = at;
       const { credentials = { private_key: privateKey }, ...settingsChanges } = changes;
@@ -61,9 +62,14 @@ describe.skipIf(reason !== null)(
         { settings, max_connections: 4 } as Parameters<typeof openFileEndpoint>[0],
         credentials,
       );
-      const examination = await testEndpoint({ settings, endpoint }, (step) =>
-        announced.push(step),
-      );
+      const stop = new AbortController();
+      const onStep = (step: StepResult) => {
+        announced.push(step);
+        if (step.step === stopAfter) stop.abort(new Error('stopped'));
+      };
+      const examination = await testEndpoint({ settings, endpoint }, onStep, {
+        stop: stop.signal,
+      });
       return { examination, announced };
     }
 
@@ -110,6 +116,19 @@ describe.skipIf(reason !== null)(
       expect(examination.steps.at(-1)).toMatchObject({ step: 'remove', ok: true });
       await proxy.close();
     });
+
+    test.each(['write', 'rename', 'read'])(
+      'removes the probe file if it is stopped after the step %s',
+      async (last) => {
+        const { examination } = await examine({}, server, last);
+        expect(examination.ok).toBe(false);
+        expect(examination.steps.map(({ step }) => step)).toEqual(
+          STEPS.slice(0, STEPS.indexOf(last) + 1),
+        );
+        expect(examination.steps.every(({ ok }) => ok)).toBe(true);
+        expect(readdirSync(server.root)).toEqual([]);
+      },
+    );
 
     test('leaves no connection open', async () => {
       const settings = {

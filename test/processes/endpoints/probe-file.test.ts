@@ -45,7 +45,7 @@ async function probe({ limitMs = 60_000, write, commit }: Behaviour) {
     removeLeftovers: async () => void calls.push('removeLeftovers'),
   } as Partial<FileEndpoint> as FileEndpoint;
   const settings = { protocol: 'sftp', base_path: '/' } as EndpointSettings;
-  const step = createStep(settings, (result) => steps.push(result), limitMs);
+  const step = createStep(settings, (result) => steps.push(result), { limitMs });
   await testWithProbeFile({ settings, endpoint, base: '/' }, step, {
     write_bps: null,
     read_bps: null,

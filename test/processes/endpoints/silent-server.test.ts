@@ -50,7 +50,7 @@ test.each([
     );
     const endpoint = await openFileEndpoint(definition, credentials);
     const tested = { settings: definition.settings, endpoint };
-    const { ok, steps } = await testEndpoint(tested, () => undefined, 200);
+    const { ok, steps } = await testEndpoint(tested, () => undefined, { limitMs: 200 });
     expect(ok).toBe(false);
     expect(steps.slice(0, -1).every((passed) => passed.ok)).toBe(true);
     expect(steps.at(-1)).toMatchObject({
