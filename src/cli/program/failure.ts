@@ -145,10 +145,10 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   if (isStoreUnavailable(error) || NOT_REACHED.test(code))
     return { exitCode: EXIT.unavailable, message: `${faultOfPostgres(error)}. ${adviceOn(error)}` };
   if (code === 'ENOSPC') {
-    const written = error.path ?? 'A file or the output';
+    const { path: written = 'A file or the output' } = error;
     return {
       exitCode: EXIT.failed,
-      message: `${written} cannot be written: its disk is full. ${MAKE_ROOM}`,
+      message: `${written} cannot be written: its disk is full. ${error.path ? MAKE_ROOM : LOOK_FIRST}`,
     };
   }
   // The system rejects what the user has named, such as an address.
@@ -170,6 +170,9 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 };
 
 const MAKE_ROOM = 'Make room, then run the command again.';
+/** The output may be that of a change, such as a new key. */
+const LOOK_FIRST =
+  'Make room. If the command changes something, it may have taken effect: look before you repeat it.';
 const TOO_MANY_CONNECTIONS = '53300';
 const NO_RIGHT = '42501';
 /** SQLSTATE of a statement that took too long, or that an administrator cancelled. */

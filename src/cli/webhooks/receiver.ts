@@ -65,6 +65,11 @@ export function addReceiverCommands(webhooks: Command): void {
     .action(verify);
 }
 
+const UNUSABLE_PORT: Partial<Record<string, string>> = {
+  EADDRINUSE: 'is in use',
+  EACCES: 'is not allowed for this user',
+};
+
 async function listen({ port, json, ...given }: ListenOptions): Promise<void> {
   const secret = await readSecret(given);
   using stop = terminal().stopSignal();
@@ -73,10 +78,11 @@ async function listen({ port, json, ...given }: ListenOptions): Promise<void> {
     take(request, response, secret, json).catch(failed.reject);
   });
   await once(server.listen(port, HOST), 'listening').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EADDRINUSE') throw error;
+    const why = UNUSABLE_PORT[error.code ?? ''];
+    if (why === undefined) throw error;
     throw new DomainError(
       'invalid_parameter',
-      `Port ${port} is in use: choose another with --port, or 0 for any free port`,
+      `Port ${port} ${why}: choose another with --port, or 0 for any free port`,
     );
   });
   const url = `http://${HOST}:${(server.address() as AddressInfo).port}/`;

@@ -140,8 +140,8 @@ describeWithPostgres('waybill audit, projections, vault', () => {
     await expect(failed).rejects.toMatchObject({
       code: 1,
       stderr:
-        'waybill: A file or the output cannot be written: its disk is full. Make room, then run ' +
-        'the command again.\n',
+        'waybill: A file or the output cannot be written: its disk is full. Make room. If the ' +
+        'command changes something, it may have taken effect: look before you repeat it.\n',
     });
   });
 
