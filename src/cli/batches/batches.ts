@@ -13,7 +13,7 @@ import { requireAccount } from '../program/account.ts';
 import { EXIT } from '../program/exit-codes.ts';
 import { type Columns, note, print, printJson, printTable } from '../program/output.ts';
 import { noteMore, type PageOptions, withPage } from '../program/page.ts';
-import { commaSeparated, parseRequest, readJson } from '../program/parse.ts';
+import { globs, parseRequest, readJson } from '../program/parse.ts';
 import { fromReadModels } from '../program/read-model.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { failUntilVerdict, terminal } from '../program/terminal.ts';
@@ -64,7 +64,7 @@ export function addBatchCommands(program: Command): void {
     .argument('[destination]', 'a folder, such as sftp://bank/in/; ends in a slash')
     .option('--pattern <glob>', 'only files that match, such as *.csv')
     .option('--recursive', 'also files of subfolders')
-    .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
+    .option('--exclude <globs>', 'files to leave out: a,b', globs)
     .option('--items <file>', 'a JSON list of source_uri and destination_uri; - reads stdin');
   withCommonCopyOptions(creation, 'a file')
     .option('--watch', 'follow it to its end, as `batches show --watch` does')

@@ -5,7 +5,7 @@ import type { Installation } from '../../installation.ts';
 import { showFlow } from '../../processes/flows/show-flows.ts';
 import { requireAccount } from '../program/account.ts';
 import { note, print, printJson } from '../program/output.ts';
-import { commaSeparated, parseRequest } from '../program/parse.ts';
+import { globs, parseRequest } from '../program/parse.ts';
 import { operator, withInstallation } from '../program/session.ts';
 import { type Common, type CopyOptions, copyFields, withCopyOptions } from '../transfers/flags.ts';
 import { withCommon } from './flags.ts';
@@ -34,7 +34,7 @@ export function addCreateCommand(flows: Command): void {
     .requiredOption('--name <name>', 'the name that people see; replaces {flow} in the destination')
     .option('--pattern <glob>', 'only files that match, such as *.csv')
     .option('--recursive', 'also files of subfolders')
-    .option('--exclude <globs>', 'files to leave out: a,b', commaSeparated)
+    .option('--exclude <globs>', 'files to leave out: a,b', globs)
     .option('--every <duration>', 'look at the folder at this interval, such as 5m')
     .option('--cron <expression>', "look at the folder at these times, such as '0 6 * * 1-5'")
     .option('--time-zone <name>', 'the time zone of --cron, such as Europe/Berlin')

@@ -59,6 +59,18 @@ export function commaSeparated(text: string): string[] {
   return text.split(',').map((item) => item.trim());
 }
 
+/** A part of a glob that may have commas, or else a character. */
+const PART_OF_GLOB = /\\.|\{[^{}]*\}|\[[^\]]*\]|[?*+@!]\([^()]*\)|./gs;
+
+/** Parses an option that is a list of globs, such as `a,*.{b,c}`, and can be repeated. */
+export function globs(text: string, previous: string[] = []): string[] {
+  const found = [''];
+  for (const [part] of text.matchAll(PART_OF_GLOB))
+    if (part === ',') found.push('');
+    else found.push(`${found.pop()}${part}`);
+  return [...previous, ...found.map((glob) => glob.trim())];
+}
+
 /** Returns the option for the account of things, such as `transfers`. */
 export function accountOption(of: string) {
   return ['--account <account>', `the account of the ${of}`, accountName, DEFAULT_ACCOUNT] as const;
