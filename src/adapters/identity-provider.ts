@@ -238,19 +238,23 @@ function faultOf(client: typeof openid, error: unknown): ProviderFault {
     error instanceof client.ResponseBodyError ||
     error instanceof client.WWWAuthenticateChallengeError
   )
-    return error.status < 500 && error.status !== 429 ? 'rejected' : 'unreachable';
+    return isOfAMoment(error.status) ? 'unreachable' : 'rejected';
   if (error instanceof client.ClientError)
-    return ['OAUTH_TIMEOUT', 'OAUTH_ABORT'].includes(error.code ?? '') ||
-      hasServerStatus(error.cause)
+    return ['OAUTH_TIMEOUT', 'OAUTH_ABORT'].includes(error.code ?? '') || isUnavailable(error.cause)
       ? 'unreachable'
       : 'rejected';
   return 'unreachable';
 }
 
-/** Returns true for an unexpected answer that says that the server failed. */
-function hasServerStatus(cause: unknown): boolean {
+/** Returns true for an unexpected answer, as of a gateway, whose status may be another one soon. */
+function isUnavailable(cause: unknown): boolean {
   const response = cause instanceof Error ? cause.cause : cause;
-  return response instanceof Response && response.status >= 500;
+  return response instanceof Response && isOfAMoment(response.status);
+}
+
+/** Returns true for the status of a provider that failed, was too slow, or limits the requests. */
+function isOfAMoment(status: number): boolean {
+  return status >= 500 || status === 408 || status === 429;
 }
 
 /** Returns the message with those of its causes. None of them contains a token. */

@@ -280,6 +280,21 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(provider.exchanges() - before).toBe(2);
   });
 
+  test.each(['/token', '/me'])(
+    'keep a session if the provider limits the requests to %s',
+    async (path) => {
+      const { ask } = await signIn('ann');
+      // After a failure, a process waits before it asks the provider again.
+      const started = await api.startServer();
+      provider.setThrottled(path);
+      await age(4);
+      expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+      provider.setThrottled(null);
+      await age(20);
+      expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+    },
+  );
+
   test('lose what a removed role allowed, and the session with the last role', async () => {
     const { ask } = await signIn('ann');
     provider.people.set('ann', { email: 'ann@example.com', groups: ['watchers'] });

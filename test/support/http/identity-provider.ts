@@ -21,6 +21,8 @@ export interface TestIdentityProvider {
   setDown(down: boolean): void;
   /** While true, it closes the connections that ask for its keys. */
   setKeysDown(down: boolean): void;
+  /** While it is set, requests to this path get a 429 with a body that is not OAuth's. */
+  setThrottled(path: string | null): void;
   close(): Promise<void>;
 }
 
@@ -33,11 +35,16 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
   let provider: Provider | null = null;
   let down = false;
   let keysDown = false;
+  let throttled: string | null = null;
   let exchanges = 0;
   const server = createServer((request, response) => {
     if (down || provider === null) return void request.socket.destroy();
     if (keysDown && request.url === '/jwks') return void request.socket.destroy();
     if (request.url === '/token') exchanges++;
+    if (request.url === throttled)
+      return void response
+        .writeHead(429, { 'content-type': 'application/json' })
+        .end('{"errorCode":"E0000047","errorSummary":"API call exceeded rate limit"}');
     if (request.url?.startsWith('/interaction/')) return void interact(provider, request, response);
     void provider.callback()(request, response);
   });
@@ -62,6 +69,9 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
     },
     setKeysDown(now) {
       keysDown = now;
+    },
+    setThrottled(path) {
+      throttled = path;
     },
     async close() {
       server.closeAllConnections();
