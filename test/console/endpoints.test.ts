@@ -362,6 +362,11 @@ await describeConsole('endpoints in the console', () => {
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
     await page.getByRole('button', { name: 'Pause', exact: true }).click();
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
+    // The second click of a double click comes when the button already has its other meaning.
+    const resume = page.getByRole('button', { name: 'Resume', exact: true });
+    await resume.dispatchEvent('click', { detail: 2 });
+    await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
+    expect(await resume.getAttribute('aria-busy')).toBe('false');
     await expectAccessible(page);
     await page.goto(LIST);
     const row = page.getByRole('row').filter({ hasText: 'closed' });

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { endsSession, isTransient, newIdempotencyKey, RequestFailed } from '../../api/client.ts';
 import { ProblemNotice } from '../feedback/problem.tsx';
 import { Dialog } from './dialog.tsx';
+import { once } from './once.ts';
 
 interface ActionButtonProps {
   children: ComponentChildren;
@@ -44,7 +45,7 @@ export function ActionButton({ children, kind, disabled = false, onAction }: Act
         class={kind}
         aria-disabled={disabled || undefined}
         aria-busy={busy}
-        onClick={() => void act()}
+        onClick={once(() => void act())}
       >
         {children}
       </button>

@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { once } from '../../components/dialogs/once.ts';
 import { Icon } from '../../components/values/icon.tsx';
 import { inputTime } from '../../components/values/instants.ts';
 import { Name } from '../../components/values/names.tsx';
@@ -90,11 +91,4 @@ function Entry({ entry: { name, type, size, modified_at }, choosable, onChoose }
       </button>
     </li>
   );
-}
-
-/**
- * Ignores the second click of a double click. By then another entry may be at the same place.
- */
-function once(act: () => void) {
-  return ({ detail }: MouseEvent) => detail < 2 && act();
 }
