@@ -4,6 +4,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { pauseEndpoint } from '../../src/commands/endpoints.ts';
 import { cancelTransfer } from '../../src/commands/transfers.ts';
 import type { TransferList } from '../../src/contract/transfers/answers.ts';
+import { newId } from '../../src/domain/ids.ts';
 import {
   describeConsole,
   eventually,
@@ -439,6 +440,40 @@ await describeConsole('the list of transfers', () => {
     await eventually(() => files(page)).toHaveLength(5);
     expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
   });
+
+  test(
+    'lists the first of many refusals, and asks before a link ends the change',
+    LONG,
+    async () => {
+      await append('refused', 'a.csv', FAILED);
+      await untilFound('refused', 1);
+      const page = await console.visitSignedIn(`${list('refused')}&status=failed`);
+      await page.getByRole('button', { name: 'Retry all' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Retry transfers' });
+      let calls = 0;
+      const held = Promise.withResolvers<void>();
+      await page.route('**/v1/transfers/bulk', async (route) => {
+        if (++calls === 3) await held.promise;
+        const refusals = Array.from({ length: 1_000 }, () => ({
+          id: newId('txr'),
+          code: 'limit_reached',
+          detail: 'The account has too many open transfers',
+        }));
+        const json = { done: 0, refusals, has_more: calls < 3, continue_from: newId('txr') };
+        await route.fulfill({ json }).catch(() => undefined);
+      });
+      await dialog.getByRole('button', { name: 'Retry transfers' }).click();
+            const refused = dialog.getByRole('list', { name: 'Refused transfers' }).getByRole('listitem');
+      await dialog.getByText('The first 100 of 2,000 refused transfers').waitFor();
+      expect(await refused.count()).toBe(100);
+      await refused.first().getByRole('link').click();
+      const question = page.getByRole('dialog', { name: 'Leave this page?' });
+      await question.getByRole('button', { name: 'Stay' }).click();
+      held.resolve();
+      await dialog.getByRole('status').getByText('3,000 refused').waitFor();
+      await expectAccessible(page);
+    },
+  );
 
   test('says in brief why an attempt failed, and when the next one is', LONG, async () => {
     await configureEndpoint(console.installation, {

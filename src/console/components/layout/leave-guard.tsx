@@ -82,5 +82,5 @@ function linkOf({ target, button, ctrlKey, metaKey, shiftKey, altKey }: MouseEve
   if (button !== 0 || ctrlKey || metaKey || shiftKey || altKey) return null;
   const link = (target as Element).closest<HTMLAnchorElement>('a[href]');
   if (link?.origin !== location.origin || link.target !== '') return null;
-  return link.closest('dialog, form .actions') ? null : link;
+  return link.closest('form .actions') ? null : link;
 }

@@ -15,7 +15,15 @@ const DONE: Record<BulkAction, string> = {
   set_priority: 'changed',
 };
 
-type Tally = Pick<BulkAnswer, 'done' | 'refusals'>;
+/** Refusals that are listed. A browser takes long for tens of thousands. */
+const LISTED = 100;
+
+interface Tally {
+  done: number;
+  refused: number;
+  /** The first ones. */
+  refusals: BulkAnswer['refusals'];
+}
 
 interface BulkRunProps {
   action: BulkAction;
@@ -34,7 +42,8 @@ interface BulkRunProps {
 export function BulkRun({ action, label, body, expected, onSend, children }: BulkRunProps) {
   const [state, setState] = useState<'ready' | 'running' | 'stopped' | 'ended'>('ready');
   const [priority, setPriority] = useState<Priority>('high');
-  const [{ done, refusals }, setTally] = useState<Tally>({ done: 0, refusals: [] });
+  const [tally, setTally] = useState<Tally>({ done: 0, refused: 0, refusals: [] });
+  const { done, refused, refusals } = tally;
   const [error, setError] = useState<RequestFailed | null>(null);
   const [stopping, setStopping] = useState(false);
   const stop = useRef(false);
@@ -68,7 +77,8 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
         const answer = await next.current();
         setTally((before) => ({
           done: before.done + answer.done,
-          refusals: [...before.refusals, ...answer.refusals],
+          refused: before.refused + answer.refusals.length,
+          refusals: [...before.refusals, ...answer.refusals].slice(0, LISTED),
         }));
         if (!answer.has_more) return setState('ended');
         if (stop.current) return setState('stopped');
@@ -101,7 +111,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
   }
   const counts = [
     `${done.toLocaleString('en')} ${DONE[action]}`,
-    ...(refusals.length > 0 ? [`${refusals.length.toLocaleString('en')} refused`] : []),
+    ...(refused > 0 ? [`${refused.toLocaleString('en')} refused`] : []),
   ].join(', ');
   return (
     <>
@@ -111,7 +121,7 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
             class="whole"
             aria-label={label}
             max={expected}
-            value={body?.filter && done + refusals.length}
+            value={body?.filter && done + refused}
           />
         )}
         <p>
@@ -140,6 +150,11 @@ export function BulkRun({ action, label, body, expected, onSend, children }: Bul
             </li>
           ))}
         </ul>
+      )}
+      {refused > LISTED && (
+        <p class="muted">
+          The first {LISTED} of {refused.toLocaleString('en')} refused transfers
+        </p>
       )}
       <div class="actions">
         {state === 'running' && body?.filter && (
