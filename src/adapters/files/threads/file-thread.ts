@@ -65,11 +65,14 @@ export function createFileThread(name: string): FileThread {
       let opened: { run: Run; target: Promise<number> } | null = null;
       return remoteEndpoint(async () => {
         const run = thread.run();
-        if (opened?.run !== run)
-          opened = {
-            run,
-            target: run.call('openEndpoint', [endpoint.endpoint_id, endpoint, credentials]),
-          };
+        if (opened?.run !== run) {
+          const target = run.call('openEndpoint', [endpoint.endpoint_id, endpoint, credentials]);
+          opened = { run, target };
+          // A shortage of open files may last a moment only: the next call opens again.
+          target.catch(() => {
+            if (opened?.target === target) opened = null;
+          });
+        }
         return { run, target: await opened.target };
       });
     },
