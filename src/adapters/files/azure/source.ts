@@ -57,10 +57,13 @@ export async function openSource(
 
 /**
  * Returns whether a blob stands for a folder. An account with a hierarchical namespace has such
- * blobs, and so do programs that mount a container.
+ * blobs, and so do programs that mount a container. A list has the key as it was written, such as
+ * `Hdi_isfolder` by AzCopy.
  */
-export function isFolder({ metadata }: Pick<Properties, 'metadata'>): boolean {
-  return metadata?.hdi_isfolder === 'true';
+export function isFolder({ metadata = {} }: Pick<Properties, 'metadata'>): boolean {
+  return Object.entries(metadata).some(
+    ([key, value]) => key.toLowerCase() === 'hdi_isfolder' && value === 'true',
+  );
 }
 
 /** Throws `size_unknown` for a blob whose size the server does not say. */

@@ -261,9 +261,12 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
     });
 
     test('a folder lists no blob that stands for a folder', async () => {
-      const metadata = { hdi_isfolder: 'true' };
-      for (const name of ['mounted/empty', 'mounted/full'])
-        await container.getBlockBlobClient(name).upload('', 0, { metadata });
+      for (const [name, key] of [
+        ['mounted/empty', 'hdi_isfolder'],
+        ['mounted/full', 'hdi_isfolder'],
+        ['mounted/copied', 'Hdi_isfolder'],
+      ] as const)
+        await container.getBlockBlobClient(name).upload('', 0, { metadata: { [key]: 'true' } });
       await container.getBlockBlobClient('mounted/full/file').upload('12', 2);
       await container.getBlockBlobClient('mounted/file').upload('', 0, { metadata: { a: 'b' } });
       expect(
