@@ -4,7 +4,7 @@ import { createFolderEntries } from '../folder-entries.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import { reach, tunnelOf } from '../http/tunnel.ts';
-import type { FileEndpoint, FileEntry } from '../port.ts';
+import { type FileEndpoint, type FileEntry, FileError } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
@@ -87,14 +87,29 @@ async function listFolder(
   abortSignal: AbortSignal,
 ): Promise<FileEntry[]> {
   const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
-  const entries = createFolderEntries<FileEntry>(path || container.containerName);
+  const folder = path || container.containerName;
+  const entries = createFolderEntries<FileEntry>(folder);
+  const nameOf = (prefixed: string) => prefixed.slice(prefix.length).replace(/\/$/, '');
   const options = { prefix, includeMetadata: true, abortSignal };
-  for await (const item of container.listBlobsByHierarchy('/', options)) {
-    const name = item.name.slice(prefix.length).replace(/\/$/, '');
-    if (item.kind === 'prefix')
+  let marker: string | undefined;
+  for await (const page of container.listBlobsByHierarchy('/', options).byPage()) {
+    const { segment, continuationToken } = page;
+    // The SDK would ask without an end.
+    if (continuationToken && continuationToken === marker)
+      throw new FileError(
+        'connection_failed',
+        'open',
+        `${folder}: the server lists only the first blobs: it repeats the marker of a page`,
+      );
+    marker = continuationToken;
+    for (const item of segment.blobPrefixes ?? []) {
+      const name = nameOf(item.name);
       entries.add(name, { name, type: 'directory', size: null, modified_at: null });
-    // Some tools store a folder as an empty blob whose name ends in a slash.
-    else if (name !== '' && !isFolder(item)) {
+    }
+    for (const item of segment.blobItems) {
+      const name = nameOf(item.name);
+      // Some tools store a folder as an empty blob whose name ends in a slash.
+      if (name === '' || isFolder(item)) continue;
       const { contentLength = null, lastModified, etag } = item.properties;
       entries.add(name, {
         name,

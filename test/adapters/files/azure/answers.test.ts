@@ -433,6 +433,22 @@ test('a folder of a hierarchical namespace is not a file', async () => {
   });
 });
 
+test('a list whose pages repeat their marker is no list', async () => {
+  const body =
+    '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="container">' +
+    '<Blobs /><NextMarker>again</NextMarker></EnumerationResults>';
+  const { endpoint, asked } = await answering({
+    status: 200,
+    headers: { 'content-type': 'application/xml', 'x-ms-version': '2026-02-06' },
+    body,
+  });
+  await expect(endpoint.list('folder/', AbortSignal.timeout(5_000))).rejects.toMatchObject({
+    code: 'connection_failed',
+    message: expect.stringMatching(/^folder\/: .*repeats the marker/),
+  });
+  expect(asked.length).toBe(2);
+});
+
 test('every name is requested as it is', async () => {
   const { endpoint, asked } = await answering(opened);
   const names = ['a b+c', '100%', '%41', 'a#b?c=d&e', "it's", 'ends.', 'a//b', 'ü/文', '...'];
