@@ -1,16 +1,16 @@
 import type { AzureCredentials, AzureSettings } from '../../../domain/protocols/azure.ts';
 import { abortError } from '../abort.ts';
-import { createFolderEntries } from '../folder-entries.ts';
 import { probe } from '../http/probe.ts';
 import { type HttpTimeouts, TIMEOUTS } from '../http/timeouts.ts';
 import { reach, tunnelOf } from '../http/tunnel.ts';
-import { type FileEndpoint, type FileEntry, FileError } from '../port.ts';
+import type { FileEndpoint } from '../port.ts';
 import { openDestination } from './destination.ts';
 import { dispose } from './dispose.ts';
 import { fileError, otherService } from './errors.ts';
 import { BLOCK_LIMITS, type BlockLimits } from './limits.ts';
-import { isFolder, openSource } from './source.ts';
-import { containerUrl, createStore, type Store } from './store.ts';
+import { listFolder } from './list.ts';
+import { openSource } from './source.ts';
+import { containerUrl, createStore } from './store.ts';
 
 export interface AzureEndpointOptions {
   settings: AzureSettings;
@@ -79,46 +79,4 @@ export function createAzureEndpoint({
       store.close();
     },
   };
-}
-
-async function listFolder(
-  { container }: Store,
-  path: string,
-  abortSignal: AbortSignal,
-): Promise<FileEntry[]> {
-  const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
-  const folder = path || container.containerName;
-  const entries = createFolderEntries<FileEntry>(folder);
-  const nameOf = (prefixed: string) => prefixed.slice(prefix.length).replace(/\/$/, '');
-  const options = { prefix, includeMetadata: true, abortSignal };
-  let marker: string | undefined;
-  for await (const page of container.listBlobsByHierarchy('/', options).byPage()) {
-    const { segment, continuationToken } = page;
-    // The SDK would ask without an end.
-    if (continuationToken && continuationToken === marker)
-      throw new FileError(
-        'connection_failed',
-        'open',
-        `${folder}: the server lists only the first blobs: it repeats the marker of a page`,
-      );
-    marker = continuationToken;
-    for (const item of segment.blobPrefixes ?? []) {
-      const name = nameOf(item.name);
-      entries.add(name, { name, type: 'directory', size: null, modified_at: null });
-    }
-    for (const item of segment.blobItems) {
-      const name = nameOf(item.name);
-      // Some tools store a folder as an empty blob whose name ends in a slash.
-      if (name === '' || isFolder(item)) continue;
-      const { contentLength = null, lastModified, etag } = item.properties;
-      entries.add(name, {
-        name,
-        type: 'file',
-        size: contentLength,
-        modified_at: lastModified.toISOString(),
-        etag,
-      });
-    }
-  }
-  return entries.all;
 }

@@ -114,6 +114,13 @@ export function otherService(error: unknown, url: URL): OtherService | null {
   return new OtherService(service, url, answer);
 }
 
+/** Returns whether the SDK cannot parse the document of a success. */
+export function isUnparsed(error: unknown): boolean {
+  return (
+    error instanceof RestError && error.statusCode === 200 && error.code === RestError.PARSE_ERROR
+  );
+}
+
 /** Returns whether the service rejects the credentials, or does not permit them this request. */
 export function isRefused(error: unknown): error is RestError {
   return error instanceof RestError && error.statusCode === 403;

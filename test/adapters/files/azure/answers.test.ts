@@ -433,20 +433,45 @@ test('a folder of a hierarchical namespace is not a file', async () => {
   });
 });
 
-test('a list whose pages repeat their marker is no list', async () => {
-  const body =
-    '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="container">' +
-    '<Blobs /><NextMarker>again</NextMarker></EnumerationResults>';
-  const { endpoint, asked } = await answering({
+describe('a list', () => {
+  const page = (blobs: string, nextMarker: string): Answer => ({
     status: 200,
     headers: { 'content-type': 'application/xml', 'x-ms-version': '2026-02-06' },
-    body,
+    body:
+      '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="container">' +
+      `<Blobs>${blobs}</Blobs><NextMarker>${nextMarker}</NextMarker></EnumerationResults>`,
   });
-  await expect(endpoint.list('folder/', AbortSignal.timeout(5_000))).rejects.toMatchObject({
-    code: 'connection_failed',
-    message: expect.stringMatching(/^folder\/: .*repeats the marker/),
+  const blob = (name: string, metadata = '') =>
+    `<Blob><Name>${name}</Name><Properties><Last-Modified>Fri, 01 May 2026 08:00:00 GMT` +
+    `</Last-Modified><Etag>1</Etag><Content-Length>2</Content-Length></Properties>${metadata}</Blob>`;
+
+  test('whose pages repeat their marker is an error', async () => {
+    const { endpoint, asked } = await answering(page('', 'again'));
+    await expect(endpoint.list('folder/', AbortSignal.timeout(5_000))).rejects.toMatchObject({
+      code: 'connection_failed',
+      message: expect.stringMatching(/^folder\/: .*repeats the marker/),
+    });
+    expect(asked.length).toBe(2);
   });
-  expect(asked.length).toBe(2);
+
+  test('requests only the page without metadata whose metadata cannot be read', async () => {
+    const unreadable = '<Metadata><constructor>x</constructor></Metadata>';
+    const { endpoint, asked } = await answering(
+      page(blob('a'), 'second'),
+      page(blob('b', unreadable), 'third'),
+      page(blob('b'), 'third'),
+      page(blob('c'), ''),
+    );
+    const listed = await endpoint.list('', never);
+    expect(listed.map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    const requested = asked.map(({ url }) => new URL(url ?? '', 'http://x').searchParams);
+    expect(requested.map((each) => [each.get('marker'), each.get('include')])).toEqual([
+      [null, 'metadata'],
+      ['second', 'metadata'],
+      ['second', null],
+      ['third', 'metadata'],
+    ]);
+  });
 });
 
 test('every name is requested as it is', async () => {

@@ -274,6 +274,27 @@ describe.skipIf(whyNot !== null)(whyNot === null ? 'Azure' : `Azure (${whyNot})`
       ).toEqual(['directory full', 'file file']);
     });
 
+    test.each(['constructor', 'prototype'])(
+      'a folder is listed although a blob has the metadata key %s',
+      async (key) => {
+        const put = (name: string, content: string, metadata: [string, string][] = []) =>
+          container
+            .getBlockBlobClient(`${key}/${name}`)
+            .upload(content, content.length, { metadata: Object.fromEntries(metadata) });
+        await put('named', '12', [[key, 'x']]);
+        await put('empty', '', [[key, 'x']]);
+        await put('folder', '', [['hdi_isfolder', 'true']]);
+        await put('full', '', [['Hdi_isfolder', 'true']]);
+        await put('full/file', '12');
+        const listed = async (given?: Given) =>
+          (await endpoint(given).list(key, never))
+            .map(({ name, type, size }) => `${type} ${name} ${size}`)
+            .sort();
+        expect(await listed()).toEqual(['directory full null', 'file empty 0', 'file named 2']);
+        expect(await listed(sas('l'))).toContain('file named 2');
+      },
+    );
+
     test('anything at a closed port fails', async () => {
       const nobody = endpoint(atPort(await freePort()));
       const refused = { name: 'FileError', code: 'connection_failed', step: 'connect' };
