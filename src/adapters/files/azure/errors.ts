@@ -8,6 +8,11 @@ const MISSING: Record<Side, TransferErrorCode> = {
   source: 'source_not_found',
   destination: 'destination_not_found',
 };
+/** The service takes no such name. */
+const UNUSABLE: Record<Side, TransferErrorCode> = {
+  source: 'source_not_found',
+  destination: 'permission_denied',
+};
 const UNMET: Record<Side, TransferErrorCode> = {
   source: 'source_changed',
   destination: 'destination_exists',
@@ -23,9 +28,9 @@ const BY_CODE: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   ContainerBeingDeleted: MISSING,
   ContainerDisabled: MISSING,
   ResourceNotFound: MISSING,
-  InvalidResourceName: MISSING,
-  InvalidUri: MISSING,
-  OutOfRangeInput: MISSING,
+  InvalidResourceName: UNUSABLE,
+  InvalidUri: UNUSABLE,
+  OutOfRangeInput: UNUSABLE,
   AuthenticationFailed: 'auth_failed',
   InvalidAuthenticationInfo: 'auth_failed',
   NoAuthenticationInformation: 'auth_failed',
@@ -35,8 +40,8 @@ const BY_CODE: Record<string, TransferErrorCode | Record<Side, TransferErrorCode
   Md5Mismatch: 'checksum_mismatch',
   Crc64Mismatch: 'checksum_mismatch',
   InvalidBlobOrBlock: 'permission_denied',
+  BlockCountExceedsLimit: 'permission_denied',
   RequestBodyTooLarge: 'file_too_large',
-  BlockCountExceedsLimit: 'file_too_large',
   BlockListTooLong: 'file_too_large',
   // Another transfer committed the name meanwhile, which discarded our blocks. A retry that sends
   // them again is enough.
@@ -70,6 +75,10 @@ const LEASED =
   'another program holds a lease on this blob: let it release the lease, or break it ' +
   '(`az storage blob lease break`), then retry the transfer';
 
+const UNUSABLE_NAME =
+  'the service takes no such name of a container or blob: correct the container of the endpoint, ' +
+  'or choose a shorter name with fewer folders';
+
 /** Explanations for messages of the service that do not help the reader. */
 const EXPLAINED: Record<string, string> = {
   LeaseIdMissing: LEASED,
@@ -85,6 +94,16 @@ const EXPLAINED: Record<string, string> = {
     'another program has started to write this blob, ' +
     'and its blocks cannot be combined with ours: ' +
     'finish or discard that upload, choose another name, or wait a week until its blocks vanish',
+  BlockCountExceedsLimit:
+    'earlier attempts left as many blocks under this name as the service keeps: ' +
+    'choose another name, upload and remove a small blob of this name to discard them, ' +
+    'or wait a week until they vanish',
+  BlobOperationNotSupported:
+    'the name may have a file that was written with the Data Lake API, which no blocks can ' +
+    'replace: remove it, or choose another name',
+  InvalidResourceName: UNUSABLE_NAME,
+  InvalidUri: UNUSABLE_NAME,
+  OutOfRangeInput: UNUSABLE_NAME,
 };
 
 /** What the service says of a sign-in that came at the wrong time. The other details have secrets. */

@@ -210,6 +210,11 @@ test.each([
 test.each([
   [409, 'BlobBeingRehydrated', /retry the transfer when it is/],
   [409, 'InvalidBlobType', /has an append or page blob.*choose another name/],
+  [409, 'BlockCountExceedsLimit', /attempts left as many blocks .*choose another name/],
+  [409, 'BlobOperationNotSupported', /written with the Data Lake API.*remove it/],
+  [400, 'InvalidUri', /takes no such name .*choose a shorter name/],
+  [400, 'InvalidResourceName', /takes no such name .*choose a shorter name/],
+  [400, 'OutOfRangeInput', /takes no such name .*correct the container of the endpoint/],
 ])('%i %s says what to do', async (status, code, words) => {
   const { endpoint } = await answering(refusal(status, code, 'Not permitted.'));
   await expect(put(endpoint)).rejects.toMatchObject({
