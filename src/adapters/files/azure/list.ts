@@ -86,7 +86,7 @@ async function oneSegment(
   return value;
 }
 
-/** Adds the metadata of a blob. A blob that is gone, or that the credentials may only list, has none. */
+/** Adds the metadata of a blob: none if it is gone or the credentials permit only listing. */
 async function addMetadata(store: Store, item: BlobItem, abortSignal: AbortSignal): Promise<void> {
   try {
     const { metadata = {} } = await store.blob(item.name).getProperties({ abortSignal });

@@ -448,7 +448,8 @@ describe('a list', () => {
   });
   const blob = (name: string, metadata = '') =>
     `<Blob><Name>${name}</Name><Properties><Last-Modified>Fri, 01 May 2026 08:00:00 GMT` +
-    `</Last-Modified><Etag>1</Etag><Content-Length>2</Content-Length></Properties>${metadata}</Blob>`;
+    '</Last-Modified><Etag>1</Etag><Content-Length>2</Content-Length></Properties>' +
+    `${metadata}</Blob>`;
 
   test('whose pages repeat their marker is an error', async () => {
     const { endpoint, asked } = await answering(page('', 'again'));

@@ -27,7 +27,7 @@ const WITHOUT_FILES = `
   process.exit();
 `;
 
-test('an endpoint that a shortage of open files kept from opening opens at the next call', async () => {
+test('an endpoint that cannot open for want of open files opens at the next call', async () => {
   const { stdout } = await promisify(execFile)(
     '/bin/sh',
     ['-c', 'ulimit -n 128; exec "$@"', 'sh', process.execPath, '-e', WITHOUT_FILES],
