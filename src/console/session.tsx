@@ -2,7 +2,7 @@ import { type ComponentChildren, createContext, Fragment } from 'preact';
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import type { Session } from './api/api-types.ts';
-import { call, type RequestFailed, whenSessionEnds } from './api/client.ts';
+import { call, RequestFailed, whenSessionEnds } from './api/client.ts';
 import { setCovered } from './api/use-visible.ts';
 import { Loading, ProblemNotice } from './components/feedback/problem.tsx';
 
@@ -16,6 +16,8 @@ interface SessionState {
   /** undefined until the service has answered; null without a session. */
   session: Session | null | undefined;
   setSession: (session: Session | null) => void;
+  /** Takes over the session of the answer. If it was lost, asks what the session is now. */
+  change: (send: () => Promise<Session>) => Promise<void>;
   error: RequestFailed | null;
   /** Why the last session ended. Null if the user signed out, or if there was none. */
   ended: string | null;
@@ -37,9 +39,12 @@ export const SIGN_IN = '/console/sign-in';
  * found out by each tab itself. In both cases a tab keeps what the user typed into it.
  */
 const SIGNED_IN = 'waybill-signed-in';
+/** How long to wait before the service is asked again what the session is. */
+const ASK_AGAIN_MS = 2_000;
 const Context = createContext<SessionState>({
   session: undefined,
   setSession: () => {},
+  change: async () => {},
   error: null,
   ended: null,
   cover: null,
@@ -77,48 +82,63 @@ export function SessionProvider({ children }: { children: ComponentChildren }) {
     keepSession(now);
   }, []);
   useEffect(() => setCovered(cover !== null), [cover]);
-  useEffect(() => {
-    function end(): void {
-      latest.current++;
-      if (unsent.size > 0) setCover('ended');
-      else setSession(null);
+  const end = useCallback(() => {
+    latest.current++;
+    if (unsent.size > 0) setCover('ended');
+    else setSession(null);
+  }, []);
+  /** Asks what the session is, until the service answers: it may be in another account by now. */
+  const refresh = useCallback(async () => {
+    if (localStorage.getItem(SIGNED_IN) === null) {
+      if (unsent.size > 0) setEnded('You signed out in another tab');
+      return end();
     }
-    function refresh(): void {
-      if (localStorage.getItem(SIGNED_IN) === null) {
-        if (unsent.size > 0) setEnded('You signed out in another tab');
-        end();
+    const asked = ++latest.current;
+    while (asked === latest.current) {
+      try {
+        const now = await call('GET /v1/session');
+        if (asked === latest.current) setSession(now);
         return;
+      } catch (reason) {
+        if (!(reason instanceof RequestFailed)) throw reason;
+        if (reason.problem.status === 401) return;
+        if (shown.current === null) return setError(reason);
       }
-      const asked = ++latest.current;
-      call('GET /v1/session').then(
-        (now) => {
-          if (asked === latest.current) setSession(now);
-        },
-        (reason: RequestFailed) => {
-          if (reason.problem.status !== 401) setError(reason);
-        },
-      );
+      await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
     }
-    const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && refresh();
+  }, []);
+  const change = useCallback(async (send: () => Promise<Session>) => {
+    const asked = ++latest.current;
+    try {
+      const now = await send();
+      if (asked === latest.current) setSession(now);
+      else void refresh();
+    } catch (error) {
+      void refresh();
+      throw error;
+    }
+  }, []);
+  useEffect(() => {
+    const onStorage = ({ key }: StorageEvent) => key === SIGNED_IN && void refresh();
     // A page that was frozen, or is in the back-forward cache, gets no storage events.
-    const onVisibility = () => document.visibilityState === 'visible' && refresh();
+    const onVisibility = () => document.visibilityState === 'visible' && void refresh();
     whenSessionEnds(({ code, detail }) => {
       // Requests under way when the session ended get another code, which gives no reason. The first
       // answer has the reason; later ones say only that the session has ended.
       if (code === 'session_ended') setEnded((before) => before ?? detail);
       end();
     });
-    refresh();
+    void refresh();
     window.addEventListener('storage', onStorage);
     document.addEventListener('visibilitychange', onVisibility);
     return () => {
       window.removeEventListener('storage', onStorage);
       document.removeEventListener('visibilitychange', onVisibility);
     };
-  }, [setSession]);
+  }, []);
   const state = useMemo(
-    () => ({ session, setSession, error, ended, cover, unsent }),
-    [session, setSession, error, ended, cover],
+    () => ({ session, setSession, change, error, ended, cover, unsent }),
+    [session, error, ended, cover],
   );
   return <Context.Provider value={state}>{children}</Context.Provider>;
 }
@@ -178,7 +198,7 @@ export function useUnsentParts(): Set<unknown> {
 
 /** Returns the session; for components inside RequireSession. */
 export function useSession(): SignedIn {
-  const { session, setSession } = useContext(Context);
+  const { session, setSession, change } = useContext(Context);
   if (!session) throw new Error('useSession is used outside RequireSession');
   return {
     session,
@@ -188,8 +208,8 @@ export function useSession(): SignedIn {
       setSession(null);
       if (session.sign_out_url !== null) location.assign(session.sign_out_url);
     },
-    switchAccount: async (account) =>
-      setSession(await call('PUT /v1/session/account', { body: { account } })),
+    switchAccount: (account) =>
+      change(() => call('PUT /v1/session/account', { body: { account } })),
   };
 }
 

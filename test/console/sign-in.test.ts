@@ -213,6 +213,24 @@ await describeConsole('the Admin Console', () => {
     await page.reload();
     await page.getByRole('link', { name: 'theirs.csv' }).waitFor();
     expect(await page.locator('html').getAttribute('data-theme')).toBe('dark');
+
+    // The answer to a switch is lost, and then the one that another tab's switch leads to.
+    await page.route('**/v1/session/account', (route) => route.fetch().then(() => route.abort()), {
+      times: 1,
+    });
+    await account.selectOption('acc_default');
+    await page.getByRole('heading', { name: 'No transfers yet' }).waitFor();
+    expect(await account.inputValue()).toBe('acc_default');
+    await page.route('**/v1/session', (route) => route.abort(), { times: 1 });
+    await page.evaluate(`fetch('/v1/session/account', {
+      method: 'PUT',
+      headers: { 'content-type': 'application/json' },
+      body: '{"account":"acc_other"}',
+    })`);
+    await page.evaluate(turn('visible'));
+    await page.getByRole('link', { name: 'theirs.csv' }).waitFor();
+    expect(await account.inputValue()).toBe('acc_other');
+    pardon('lost');
   });
 
   test("shows the service's error at the field", LONG, async () => {

@@ -463,7 +463,7 @@ await describeConsole('the list of transfers', () => {
         await route.fulfill({ json }).catch(() => undefined);
       });
       await dialog.getByRole('button', { name: 'Retry transfers' }).click();
-            const refused = dialog.getByRole('list', { name: 'Refused transfers' }).getByRole('listitem');
+      const refused = dialog.getByRole('list', { name: 'Refused transfers' }).getByRole('listitem');
       await dialog.getByText('The first 100 of 2,000 refused transfers').waitFor();
       expect(await refused.count()).toBe(100);
       await refused.first().getByRole('link').click();
