@@ -232,6 +232,8 @@ async function withUserInfo(
 
 /** Returns `unreachable` for everything that a later try may change. */
 function faultOf(client: typeof openid, error: unknown): ProviderFault {
+  const { error: code } = error as { error?: unknown };
+  if (code === 'temporarily_unavailable' || code === 'server_error') return 'unreachable';
   if (error instanceof client.AuthorizationResponseError)
     return error.error === 'access_denied' ? 'denied' : 'rejected';
   if (

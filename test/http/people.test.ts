@@ -280,20 +280,22 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(provider.exchanges() - before).toBe(2);
   });
 
-  test.each(['/token', '/me'])(
-    'keep a session if the provider limits the requests to %s',
-    async (path) => {
-      const { ask } = await signIn('ann');
-      // After a failure, a process waits before it asks the provider again.
-      const started = await api.startServer();
-      provider.setThrottled(path);
-      await age(4);
-      expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
-      provider.setThrottled(null);
-      await age(20);
-      expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
-    },
-  );
+  const OF_OKTA = { errorCode: 'E0000047', errorSummary: 'API call exceeded rate limit' };
+  test.each([
+    { path: '/token', status: 429, body: OF_OKTA },
+    { path: '/me', status: 429, body: OF_OKTA },
+    { path: '/token', status: 400, body: { error: 'temporarily_unavailable' } },
+  ])('keep a session while the provider answers $status to $path', async (refusal) => {
+    const { ask } = await signIn('ann');
+    // After a failure, a process waits before it asks the provider again.
+    const started = await api.startServer();
+    provider.setRefusal(refusal);
+    await age(4);
+    expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+    provider.setRefusal(null);
+    await age(20);
+    expect((await ask('GET', '/v1/transfers', {}, started)).status).toBe(200);
+  });
 
   test('lose what a removed role allowed, and the session with the last role', async () => {
     const { ask } = await signIn('ann');

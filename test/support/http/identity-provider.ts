@@ -7,6 +7,12 @@ export const CLIENT_ID = 'waybill';
 /** Has characters that HTTP Basic must escape. */
 export const CLIENT_SECRET = 'secret: of+the%client/with-32-characters';
 
+export interface Refusal {
+  path: string;
+  status: number;
+  body: object;
+}
+
 export interface TestIdentityProvider {
   issuer: string;
   /** The settings of a service that uses the provider, without the roles. */
@@ -21,8 +27,8 @@ export interface TestIdentityProvider {
   setDown(down: boolean): void;
   /** While true, it closes the connections that ask for its keys. */
   setKeysDown(down: boolean): void;
-  /** While it is set, requests to this path get a 429 with a body that is not OAuth's. */
-  setThrottled(path: string | null): void;
+  /** While it is set, requests to its path get this answer. */
+  setRefusal(refusal: Refusal | null): void;
   close(): Promise<void>;
 }
 
@@ -35,16 +41,16 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
   let provider: Provider | null = null;
   let down = false;
   let keysDown = false;
-  let throttled: string | null = null;
+  let refusal: Refusal | null = null;
   let exchanges = 0;
   const server = createServer((request, response) => {
     if (down || provider === null) return void request.socket.destroy();
     if (keysDown && request.url === '/jwks') return void request.socket.destroy();
     if (request.url === '/token') exchanges++;
-    if (request.url === throttled)
+    if (refusal !== null && refusal.path === request.url)
       return void response
-        .writeHead(429, { 'content-type': 'application/json' })
-        .end('{"errorCode":"E0000047","errorSummary":"API call exceeded rate limit"}');
+        .writeHead(refusal.status, { 'content-type': 'application/json' })
+        .end(JSON.stringify(refusal.body));
     if (request.url?.startsWith('/interaction/')) return void interact(provider, request, response);
     void provider.callback()(request, response);
   });
@@ -70,8 +76,8 @@ export async function startIdentityProvider(): Promise<TestIdentityProvider> {
     setKeysDown(now) {
       keysDown = now;
     },
-    setThrottled(path) {
-      throttled = path;
+    setRefusal(now) {
+      refusal = now;
     },
     async close() {
       server.closeAllConnections();
