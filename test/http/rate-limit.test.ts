@@ -39,6 +39,16 @@ describeWithPostgres('rate limit', () => {
     expect(rate(answer).reset).toBeLessThan(started);
   });
 
+  test('counts a batch as no more than a window, so that it can be sent', async () => {
+    const { key } = await api.createKey(['transfers:write']);
+    const item = { source_uri: 'sftp://nowhere/a', destination_uri: 'sftp://nowhere/b' };
+    const json = { items: Array.from({ length: 1_000 }, () => item) };
+    const answer = await api.ask('POST', '/v1/batches', { key, json });
+    expect(answer).toMatchObject({ status: 400, body: { code: 'endpoint_not_configured' } });
+    expect(rate(answer).remaining).toBe(0);
+    expectRefused(await api.ask('POST', '/v1/batches', { key, json }));
+  });
+
   test('counts every request of a key over all processes, whatever its answer', async () => {
     const { id, key } = await api.createKey(['transfers:read']);
     const other = await api.startServer();
@@ -159,6 +169,16 @@ describeWithPostgres('rate limit', () => {
       'the same network in another spelling',
       { 'x-forwarded-for': '2001:0DB8::8:0:0:0:1' },
       'address:2001:db8:0:8::/64',
+    ],
+    [
+      'the forwarded address without its port',
+      { 'x-forwarded-for': '198.51.100.12:4711' },
+      'address:198.51.100.12',
+    ],
+    [
+      'the network of an IPv6 address with a port',
+      { 'x-forwarded-for': '[2001:db8:0:9::1]:4711' },
+      'address:2001:db8:0:9::/64',
     ],
     [
       "the proxy's address if it forwards nonsense",

@@ -136,15 +136,20 @@ async function admit(
   admitKey(identity, scope);
 }
 
-/** Counts a request as that many further ones. Throws if the window is used up. */
+/**
+ * Counts a request as that many further ones, but never as more than a whole window: it could not
+ * be sent at all. Throws if the window is used up.
+ */
 export async function countFurther(
   requestAdmission: RequestAdmission,
   request: FastifyRequest,
   reply: FastifyReply,
   requests: number,
 ): Promise<void> {
-  if (request.counted === null || requests === 0) return;
-  keepWithin(await requestAdmission.count(request.counted, requests), reply);
+  const { counted } = request;
+  const further = Math.min(requests, (counted?.limit ?? 1) - 1);
+  if (counted === null || further === 0) return;
+  keepWithin(await requestAdmission.count(counted, further), reply);
 }
 
 /** Sets the rate headers. Throws if the window is used up. */

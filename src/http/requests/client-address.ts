@@ -4,7 +4,8 @@ import type { FastifyRequest } from 'fastify';
 /** Returns the address of the client, as a trusted proxy forwards it. */
 export function clientAddress(request: FastifyRequest): string {
   // A forwarded address can be any text.
-  const address = (isIP(request.ip) ? request.ip : request.socket.remoteAddress) ?? '';
+  const forwarded = withoutPort(request.ip);
+  const address = (isIP(forwarded) ? forwarded : request.socket.remoteAddress) ?? '';
   return withoutMapping(address);
 }
 
@@ -20,6 +21,12 @@ export function clientNetwork(request: FastifyRequest): string {
 export function networkOf(address = ''): string {
   const plain = withoutMapping(address);
   return isIP(plain) === 6 ? firstHalf(plain) : plain;
+}
+
+/** Returns the address that some proxies forward with its port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(address: string): string {
+  const [, ofBrackets, ofIPv4] = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/.exec(address) ?? [];
+  return ofBrackets ?? ofIPv4 ?? address;
 }
 
 /** Returns an IPv4 address that is written as IPv6 in its own form. */
