@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { newId } from '../../src/domain/ids.ts';
 import { saveLook } from '../../src/processes/flows/table.ts';
 import { startApi, type TestApi } from '../support/http/api.ts';
 import { describeWithPostgres } from '../support/postgres/test-database.ts';
@@ -289,6 +290,24 @@ describeWithPostgres('flows', () => {
       pagination: { total: 1 },
     });
     expect((await ask('GET', `/${id}/files`)).body).toMatchObject({ data: [] });
+  });
+
+  it('show which files have a transfer that left the log', async () => {
+    const id = await create({ enabled: false });
+    const [left, unseen] = [newId('txr'), newId('txr')];
+    const { sql } = api.installation;
+    for (const [item, transferId] of [left, unseen].entries())
+      await sql`
+        insert into read.flow_files
+          (flow_id, file_key, source_uri, version, run_id, item, transfer_id, attempts, taken_at,
+           position)
+        values (${id}, ${transferId}, 's3://archive/out/a.csv', '1', ${newId('run')}, ${item},
+                ${transferId}, 1, now(), 1)`;
+    await sql`insert into read.retained_transfers values (${left}, 'acc_default', 0, 1)`;
+    expect((await ask('GET', `/${id}/files`)).body.data).toMatchObject([
+      { transfer_id: unseen, status: 'pending' },
+      { transfer_id: left, status: 'removed' },
+    ]);
   });
 
   it('are created once for an Idempotency-Key', async () => {

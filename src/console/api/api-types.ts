@@ -741,7 +741,7 @@ export type FlowFileList = {
   pagination: Pagination;
 };
 
-export type FlowFileStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "rejected" | "skipped";
+export type FlowFileStatus = "pending" | "queued" | "in_progress" | "completed" | "failed" | "cancelled" | "rejected" | "skipped" | "removed";
 
 export type FlowFolder = {
   uri: string;

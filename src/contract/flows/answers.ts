@@ -225,11 +225,11 @@ export const flowFileList = z
             source_uri: uri('sftp://partner/out/orders.csv'),
             version,
             status: z
-              .enum([...TRANSFER_STATUSES, 'rejected', 'skipped'])
+              .enum([...TRANSFER_STATUSES, 'rejected', 'skipped', 'removed'])
               .meta({ id: 'FlowFileStatus' })
               .describe(
                 'The status of its transfer. `rejected` cannot become a transfer. `skipped` was there when the ' +
-                  'flow was created.',
+                  'flow was created. `removed` has a transfer that left the log by retention.',
               ),
             attempts: z.int().describe('Runs that took it: a failed file is taken again.'),
             run_id: runId.nullable(),

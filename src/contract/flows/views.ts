@@ -31,6 +31,7 @@ export interface ShownFile {
   run_id: string | null;
   transfer_id: string | null;
   status: TransferStatus | null;
+  left_log: boolean;
   error: { code: string; message: string } | null;
   attempts: number;
   taken_at: string;
@@ -67,7 +68,8 @@ export function toRun({ run_id, ...run }: ShownRun): FlowRunAnswer {
 
 export function toFile(file: ShownFile): FlowFileList['data'][number] {
   const { source_uri, version, run_id, transfer_id, error, attempts, taken_at } = file;
-  const own = transfer_id === null ? 'rejected' : (file.status ?? 'pending');
+  const unseen = file.left_log ? 'removed' : 'pending';
+  const own = transfer_id === null ? 'rejected' : (file.status ?? unseen);
   const status = run_id === null ? 'skipped' : own;
   return { source_uri, version, status, attempts, run_id, transfer_id, error, taken_at };
 }

@@ -178,7 +178,10 @@ export interface FlowFile {
   version: string;
   run_id: string | null;
   transfer_id: string | null;
+  /** Null if the read model does not show its transfer, or if it has none. */
   status: TransferStatus | null;
+  /** True if its transfer left the log by retention. */
+  left_log: boolean;
   error: { code: string; message: string } | null;
   attempts: number;
   taken_at: string;
@@ -193,10 +196,12 @@ export async function listFiles(
   const [files, [counted]] = await Promise.all([
     sql<FlowFile[]>`
       select source_uri, version, run_id, transfer_id, t.status, attempts, taken_at,
-             coalesce(f.error, (t.state -> 'facts' -> 'error')::jsonb) as error
+             coalesce(f.error, (t.state -> 'facts' -> 'error')::jsonb) as error,
+             r.transfer_id is not null as left_log
         from (select * from read.flow_files where flow_id = ${flowId}
                order by position desc, item desc, file_key limit ${limit} offset ${offset}) f
         left join read.transfers t using (transfer_id)
+        left join read.retained_transfers r using (transfer_id)
        order by f.position desc, item desc, file_key`,
     sql<[{ total: bigint }]>`
       select count(*) as total from read.flow_files where flow_id = ${flowId}`,

@@ -74,5 +74,6 @@ export function Files({ flowId, stamp }: { flowId: string; stamp: string }) {
 function FileState({ status }: Pick<FlowFile, 'status'>) {
   if (status === 'rejected') return <Status tone="bad">Rejected</Status>;
   if (status === 'skipped') return <Status tone="neutral">Skipped</Status>;
+  if (status === 'removed') return <Status tone="neutral">Left the log</Status>;
   return <TransferState status={status} />;
 }
