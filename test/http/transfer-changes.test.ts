@@ -4,6 +4,7 @@ import { cancelTransfers } from '../../src/commands/bulk.ts';
 import { endAttempt, type Outcome, startTransfer } from '../../src/commands/transfers.ts';
 import * as schemas from '../../src/contract/transfers/answers.ts';
 import { BULK_LIMIT, bulkAnswer } from '../../src/contract/transfers/bulk.ts';
+import { newId } from '../../src/domain/ids.ts';
 import { findChangeable } from '../../src/projections/transfers/changeable.ts';
 import { FIGURES, VERIFICATION } from '../support/domain/samples.ts';
 import { describeOnEventStoreDb } from '../support/event-store/eventstoredb.ts';
@@ -186,6 +187,31 @@ function changes(start: () => Promise<TestApi>): void {
       expect(await post(`${UNKNOWN}/retry`, null)).toMatchObject(refusal(404, 'not_found'));
       const theirs = await api.ask('POST', `/v1/transfers/${id}/retry`, { key });
       expect(theirs).toMatchObject(refusal(404, 'not_found'));
+    });
+
+    test('of a transfer that left the log says when, as other changes do', async () => {
+      const id = newId('txr');
+      const { sql } = api.installation;
+      await sql`
+        insert into read.retention_records values (77, 1, 'old.ndjson', '2026-01-31T00:00:00Z', true)`;
+      await sql`insert into read.retained_transfers values (${id}, 'acc_default', 77, 1)`;
+      const { key } = await api.createKey(['admin']);
+      for (const [method, path, json] of [
+        ['POST', '/retry'],
+        ['POST', '/abort'],
+        ['DELETE', ''],
+        ['PATCH', '', { priority: 'high' }],
+      ] as const)
+        expect(
+          await api.ask(method, `/v1/transfers/${id}${path}`, { key, ...(json && { json }) }),
+        ).toMatchObject({
+          status: 404,
+          body: {
+            code: 'not_found',
+            detail:
+              'This transfer left the log on 2026-01-31. The export old.ndjson has its events',
+          },
+        });
     });
 
     test('is carried out once under an Idempotency-Key, also across a crash', async () => {

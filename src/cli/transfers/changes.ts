@@ -14,6 +14,7 @@ import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { CHANGES } from '../../domain/transfers/decider.ts';
 import { PRIORITIES, type Transfer } from '../../domain/transfers/transfer.ts';
 import type { Installation } from '../../installation.ts';
+import { orSayWhenItLeft } from '../../projections/retention/removed-transfers.ts';
 import { findChangeable, retriesOf } from '../../projections/transfers/changeable.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
 import { EXIT } from '../program/exit-codes.ts';
@@ -58,8 +59,11 @@ export function addTransferChanges(transfers: Command): void {
     .action((id: string, options: RetryOptions) =>
       withInstallation(
         async (installation) => {
-          const { commands } = installation;
-          const created = await retryTransfer(commands, options.account, id, operator());
+          const { commands, sql } = installation;
+          const { account } = options;
+          const created = await orSayWhenItLeft(sql, account, id, () =>
+            retryTransfer(commands, account, id, operator()),
+          );
           const answer = (state: Transfer) => ({ ...toCreated(state), retry_of: id });
           await printCreated(installation, created, answer, options);
         },
@@ -76,8 +80,8 @@ export function addTransferChanges(transfers: Command): void {
     .option('--json', 'one JSON document')
     .action(async (id: string, value: string, { account, json }: Common) => {
       const { priority } = parseRequest(transferChange, { priority: value }, 'The change');
-      const state = await withInstallation(async ({ commands }) => {
-        await loadTransfer(commands, account, id);
+      const state = await withInstallation(async ({ commands, sql }) => {
+        await orSayWhenItLeft(sql, account, id, () => loadTransfer(commands, account, id));
         const changed = await setPriority(commands, id, priority, operator());
         await commands.waitFor('transfers', changed.position);
         return changed.state;

@@ -8,6 +8,7 @@ import { BULK_LIMIT, bulkAnswer, bulkRequest } from '../../contract/transfers/bu
 import { toFilter, transferChange, transferParams } from '../../contract/transfers/requests.ts';
 import { toCreated, toDetail } from '../../contract/transfers/views.ts';
 import { findWait } from '../../processes/dispatch/waiting-for.ts';
+import { orSayWhenItLeft } from '../../projections/retention/removed-transfers.ts';
 import { findChangeable, retriesOf } from '../../projections/transfers/changeable.ts';
 import { causeOf, clientOf } from '../auth/client.ts';
 import { idempotent } from '../idempotency/idempotency.ts';
@@ -57,7 +58,9 @@ export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
           reserve: reserveTransfer,
           async run({ reserved, repeated, commands, cause }) {
             const { state, position } = await createOnce(commands, reserved, repeated, () =>
-              retryTransfer(commands, accountId, transfer_id, cause, reserved),
+              orSayWhenItLeft(sql, accountId, transfer_id, () =>
+                retryTransfer(commands, accountId, transfer_id, cause, reserved),
+              ),
             );
             await untilReadable(commands, position);
             const body: answers.RetriedTransfer = { ...toCreated(state), retry_of: transfer_id };
@@ -86,7 +89,10 @@ export function transferChangeRoutes(deps: RoutesDeps): FastifyPluginAsyncZod {
       },
       async handler(request): Promise<answers.TransferDetail> {
         const { transfer_id } = request.params;
-        await loadTransfer(deps.commands, clientOf(request).accountId, transfer_id);
+        const { accountId } = clientOf(request);
+        await orSayWhenItLeft(sql, accountId, transfer_id, () =>
+          loadTransfer(deps.commands, accountId, transfer_id),
+        );
         const { state, position } = await setPriority(
           deps.commands,
           transfer_id,

@@ -9,6 +9,7 @@ import { stateOf } from '../../domain/transfers/history.ts';
 import { findWaits } from '../../processes/dispatch/waiting-for.ts';
 import type { FollowedTransfer } from '../../processes/live/listener.ts';
 import { createLiveTransfers } from '../../processes/live/live-transfers.ts';
+import { orSayWhenItLeft } from '../../projections/retention/removed-transfers.ts';
 import { readAnyHistory, readHistory } from '../../projections/transfers/history.ts';
 import { type EventStreamDeps, type ServerEvent, sendEvents } from '../answers/event-stream.ts';
 import { accountLimit } from '../auth/client.ts';
@@ -119,7 +120,9 @@ export function operatorTransferRoutes(
         return idempotent(deps, request, reply, {
           reserve: () => ({}),
           async run({ commands, cause }) {
-            const { state, position } = await abortTransfer(commands, transfer_id, cause);
+            const { state, position } = await orSayWhenItLeft(deps.sql, account, transfer_id, () =>
+              abortTransfer(commands, transfer_id, cause),
+            );
             await commands.waitFor('transfers', position);
             return { status: 200, body: toDetail(state) };
           },

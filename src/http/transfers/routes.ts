@@ -16,7 +16,7 @@ import type { Transfer } from '../../domain/transfers/transfer.ts';
 import { lastErrorAfter } from '../../processes/after/table.ts';
 import { findWait, findWaits } from '../../processes/dispatch/waiting-for.ts';
 import { currentTransfer } from '../../processes/live/current-transfer.ts';
-import { throwNotFound } from '../../projections/retention/removed-transfers.ts';
+import { orSayWhenItLeft, throwNotFound } from '../../projections/retention/removed-transfers.ts';
 import { readHistory } from '../../projections/transfers/history.ts';
 import { eachTransfer, listTransfers } from '../../projections/transfers/queries.ts';
 import type { AccessRecorder } from '../access-log/recorder.ts';
@@ -189,12 +189,11 @@ export function transferRoutes(
       async handler(request): Promise<answers.CancelledTransfer> {
         const { transfer_id } = request.params;
         const { accountId } = clientOf(request);
-        const { state, position } = await cancelTransfer(
-          deps.commands,
-          transfer_id,
-          causeOf(request),
-          await loadTransfer(deps.commands, accountId, transfer_id),
+        const known = await orSayWhenItLeft(sql, accountId, transfer_id, () =>
+          loadTransfer(deps.commands, accountId, transfer_id),
         );
+        const cause = causeOf(request);
+        const { state, position } = await cancelTransfer(deps.commands, transfer_id, cause, known);
         await deps.commands.waitFor('transfers', position);
         if (state.status !== 'cancelled')
           throw new Error(`${transfer_id} was cancelled and is ${state.status}`);

@@ -5,7 +5,7 @@
 import { pagesOf } from '../../adapters/event-store/pages.ts';
 import type { EventStore } from '../../adapters/event-store/port.ts';
 import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connect.ts';
-import { notFound } from '../../domain/errors.ts';
+import { DomainError, notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { RETENTION } from '../../domain/events/streams.ts';
 import { leftLog, type RemovedEvent, retentionRecords } from '../../domain/retention.ts';
@@ -132,6 +132,22 @@ export async function throwNotFound(
      where transfer_id = ${transferId}
        and (${accountId}::text is null or account_id = ${accountId})`;
   throw row ? leftLog(row.recorded_at, row.export_name) : notFound('transfer');
+}
+
+/** Runs the change of a transfer. Of one that the log lacks, throws what `throwNotFound` throws. */
+export async function orSayWhenItLeft<T>(
+  sql: Queryable,
+  accountId: string | null,
+  transferId: string,
+  change: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    if (error instanceof DomainError && error.code === 'not_found')
+      return throwNotFound(sql, accountId, transferId);
+    throw error;
+  }
 }
 
 /**

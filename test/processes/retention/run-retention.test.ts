@@ -531,13 +531,15 @@ function retentionTests(settings: () => Promise<Record<string, string>>, isEmbed
     const ran = await cli.run(['retention', 'run', ...options, '--export', folder]);
     expect(ran.json(), ran.stderr).toMatchObject([{ transfers: 1, completed: true }]);
     expect(await store.read(stream)).toEqual([]);
-    const get = ['transfers', 'get', transfer_id, '--account', data.account_id];
-    expect(await cli.run(get)).toMatchObject({
-      code: 3,
-      stderr: expect.stringMatching(
-        /left the log on .* The export waybill-before-.* has its events/,
-      ),
-    });
+    for (const verb of ['get', 'retry', 'cancel'])
+      expect(
+        await cli.run(['transfers', verb, transfer_id, '--account', data.account_id]),
+      ).toMatchObject({
+        code: 3,
+        stderr: expect.stringMatching(
+          /left the log on .* The export waybill-before-.* has its events/,
+        ),
+      });
     // A repeated request still gets its first answer.
     const young = `${IDEMPOTENCY_HOURS}h`;
     expect(await cli.run(['retention', 'run', '--older-than', young, '--dry-run'])).toMatchObject({
