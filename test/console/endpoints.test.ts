@@ -230,6 +230,19 @@ await describeConsole('endpoints in the console', () => {
     await keys.fill(`${key} 2099-06-30T18:00:00Z`);
     await save(page).click();
     await eventually(() => heading(page)).toBe('until');
+    await page.getByRole('link', { name: 'Edit' }).click();
+    await keys.fill(' ');
+    await save(page).click();
+    await page.getByText('Enter the key that takes the place of those accepted so far').waitFor();
+    await eventually(() => keys.getAttribute('aria-invalid')).toBe('true');
+    await page.getByLabel('Host', { exact: true }).fill('another.invalid');
+    // The password must not go to another server.
+    await save(page).click();
+    await page.getByRole('textbox', { name: 'Password' }).fill('p');
+    console.pardon(400);
+    await save(page).click();
+    await eventually(() => heading(page)).toBe('until');
+    await page.getByText('another.invalid').first().waitFor();
   });
 
   test('keep their credentials, unless these would go to another server', LONG, async () => {
@@ -559,7 +572,9 @@ await describeConsole('endpoints in the console', () => {
         await page.getByRole('button', { name: 'Test' }).click();
         await page.getByText('The server shows a host key that is not accepted.').waitFor();
         await page.getByRole('button', { name: 'Accept host key' }).click();
-        expect(await page.getByRole('dialog').innerText()).toContain(beta.hostKeySha256);
+        const question = await page.getByRole('dialog').innerText();
+        expect(question).toContain(beta.hostKeySha256);
+        expect(question).toContain('It takes its place.');
         await page.getByRole('dialog').getByRole('button', { name: 'Accept host key' }).click();
         await page.getByText('The endpoint works').waitFor();
         expect(await saved('moved')).toMatchObject({

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Endpoint, EndpointRequest, EndpointUpdate } from '../../api/api-types.ts';
-import { call, RequestFailed } from '../../api/client.ts';
+import { call, invalidField, RequestFailed } from '../../api/client.ts';
 import type { EndpointField } from '../../api/protocols.ts';
 import { useIdempotencyKey } from '../../api/use-idempotency-key.ts';
 import { useToast } from '../../components/feedback/toast.tsx';
@@ -60,7 +60,20 @@ export function EndpointForm({ endpoint }: { endpoint: Endpoint | null }) {
     setValues({ ...beginWith(settingsOf(next), null), host, username, name });
   }
 
+  /** An endpoint that names no host key keeps those of its server. */
+  function refuseNoKeys(): void {
+    if (endpoint === null || fingerprintsIn(values).length > 0) return;
+    const before = beginWith(settingsOf(protocol), endpoint);
+    const isSameServer = values.host === before.host && values.port === before.port;
+    if (isSameServer && fingerprintsIn(before).length > 0)
+      throw invalidField(
+        'host_keys',
+        'Enter the key that takes the place of those accepted so far',
+      );
+  }
+
   async function send(pressed: string): Promise<void> {
+    refuseNoKeys();
     try {
       if (pressed === 'test') return await test.run(endpoint?.id ?? null, bodyOf(values));
       const saved = await save(endpoint, bodyOf(values), idempotencyKey);

@@ -97,6 +97,13 @@ export function TestPanel({
                   Accepted so far: <code>{key}</code>
                 </p>
               ))}
+              {accepted.length > 0 && (
+                <p>
+                  It takes {accepted.length === 1 ? 'its' : 'their'} place. To accept it beside{' '}
+                  {accepted.length === 1 ? 'that one' : 'those'}, add it to the host keys of the
+                  endpoint.
+                </p>
+              )}
               <p>
                 Compare it with the one that the server’s administrator names: on the server,{' '}
                 <code>ssh-keygen -lf</code> and the host key’s file print it. An attacker between
