@@ -191,6 +191,17 @@ await describeConsole('what the console shows of a transfer', () => {
     },
   );
 
+  test('a transfer shows that another mover has taken it over', LONG, async () => {
+    const { store } = console.installation;
+    const { started, lost } = TRANSFER_EVENTS;
+    const { transferId } = await appendTransfer(store, ['admitted', 'started']);
+    const page = await console.visitSignedIn(`/console/transfers/${transferId}`);
+    const events = page.locator('.timeline li');
+    await eventually(() => events.count()).toBe(3);
+    await appendEvents(store, streamName('transfer', transferId), [lost, started]);
+    await eventually(() => events.count()).toBe(5);
+  });
+
   test(
     'a transfer of hundreds of attempts shows the latest ones, and others on request',
     LONG,

@@ -24,6 +24,8 @@ import { TransferFacts } from './transfer-facts.tsx';
 
 /** The steps after a transfer have no live stream: it ends with the transfer. */
 const AFTER_MS = 2_000;
+/** Another mover may have taken over: the figures of the stream do not show that. */
+const HISTORY_MS = 10_000;
 const NEVER_MS = 2 ** 30;
 
 /** One transfer: its progress, its history, and its state after any of its events. */
@@ -47,6 +49,7 @@ export function TransferPage() {
       transfer?.priority,
       transfer?.after?.state,
     ],
+    transfer?.status === 'in_progress' ? HISTORY_MS : NEVER_MS,
   );
   useLiveTransfers(([latest]) => latest && now.set(latest), {
     transferId: id,
