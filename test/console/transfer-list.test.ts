@@ -296,8 +296,15 @@ await describeConsole('the list of transfers', () => {
     await expectAccessible(page);
     await dialog.getByRole('button', { name: 'Delete Failed' }).click();
     await dialog.getByLabel('Name of Done').fill(`Completed ones ${'x'.repeat(200)}`);
+    const otherTab = await page.context().newPage();
+    await otherTab.goto(`${console.url}/console/transfers?status=cancelled`);
+    await otherTab.getByRole('button', { name: 'Save filter' }).click();
+    await otherTab.getByRole('dialog').getByLabel('Name').fill('Of the other tab');
+    await otherTab.keyboard.press('Enter');
+    await otherTab.getByRole('link', { name: 'Of the other tab' }).waitFor();
     await dialog.getByRole('button', { name: 'Save changes' }).click();
     await saved.getByRole('link', { name: 'Completed ones' }).waitFor();
+    await saved.getByRole('link', { name: 'Of the other tab' }).waitFor();
     await expectNoSidewaysScroll(page);
     await saved.getByRole('button', { name: 'Edit saved filters' }).click();
     await dialog.getByRole('button', { name: 'Delete Completed ones' }).click();

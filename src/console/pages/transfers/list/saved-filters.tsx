@@ -52,7 +52,7 @@ export function SavedFilters({ view }: { view: View }) {
       )}
       {saved.length > 0 && (
         <DialogButton label="Edit saved filters" kind="ghost" title="Edit saved filters">
-          {(close) => <Editor saved={saved} onSave={(all) => change(() => all)} onClose={close} />}
+          {(close) => <Editor saved={saved} onSave={change} onClose={close} />}
         </DialogButton>
       )}
       {isFiltered && (
@@ -93,7 +93,7 @@ function NameForm({ onSave }: { onSave: (name: string) => void }) {
 
 interface EditorProps {
   saved: SavedFilter[];
-  onSave: (saved: SavedFilter[]) => void;
+  onSave: (edit: (before: SavedFilter[]) => SavedFilter[]) => void;
   onClose: () => void;
 }
 
@@ -105,7 +105,12 @@ function Editor({ saved, onSave, onClose }: EditorProps) {
     const isTaken = (name: string) => named.filter((one) => one.name === name).length > 1;
     const twice = named.find(({ name, was }) => name !== was && isTaken(name));
     if (twice) throw invalidField(twice.was, 'Two filters have this name');
-    onSave(named.map(({ name, href }) => ({ name, href })));
+    // Another tab may have saved a filter meanwhile.
+    const known = [...saved, ...named].map(({ name }) => name);
+    onSave((before) => [
+      ...named.map(({ name, href }) => ({ name, href })),
+      ...before.filter(({ name }) => !known.includes(name)),
+    ]);
     onClose();
   }
   return (
