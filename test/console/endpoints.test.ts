@@ -377,9 +377,14 @@ await describeConsole('endpoints in the console', () => {
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     // The second click of a double click comes when the button already has its other meaning.
     const resume = page.getByRole('button', { name: 'Resume', exact: true });
+    const resumed: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().endsWith('/resume')) resumed.push(request.url());
+    });
     await resume.dispatchEvent('click', { detail: 2 });
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     expect(await resume.getAttribute('aria-busy')).toBe('false');
+    expect(resumed).toEqual([]);
     await expectAccessible(page);
     await page.goto(LIST);
     const row = page.getByRole('row').filter({ hasText: 'closed' });

@@ -145,10 +145,12 @@ function fromSystem(error: NodeJS.ErrnoException & { port?: number; address?: st
   if (isStoreUnavailable(error) || NOT_REACHED.test(code))
     return { exitCode: EXIT.unavailable, message: `${faultOfPostgres(error)}. ${adviceOn(error)}` };
   if (code === 'ENOSPC') {
-    const { path: written = 'A file or the output' } = error;
+    const [written, advice] = error.path
+      ? [error.path, MAKE_ROOM]
+      : ['A file or the output', LOOK_FIRST];
     return {
       exitCode: EXIT.failed,
-      message: `${written} cannot be written: its disk is full. ${error.path ? MAKE_ROOM : LOOK_FIRST}`,
+      message: `${written} cannot be written: its disk is full. ${advice}`,
     };
   }
   // The system rejects what the user has named, such as an address.
@@ -172,7 +174,8 @@ const FILE_FAULTS: Partial<Record<string, string>> = {
 const MAKE_ROOM = 'Make room, then run the command again.';
 /** The output may be that of a change, such as a new key. */
 const LOOK_FIRST =
-  'Make room. If the command changes something, it may have taken effect: look before you repeat it.';
+  'Make room. If the command changes something, it may have taken effect: look before you ' +
+  'repeat it.';
 const TOO_MANY_CONNECTIONS = '53300';
 const NO_RIGHT = '42501';
 /** SQLSTATE of a statement that took too long, or that an administrator cancelled. */

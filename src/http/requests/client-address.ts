@@ -23,7 +23,7 @@ export function networkOf(address = ''): string {
   return isIP(plain) === 6 ? firstHalf(plain) : plain;
 }
 
-/** Returns the address that some proxies forward with its port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** Returns an address without the port that some proxies add, as in `[2001:db8::1]:4711`. */
 function withoutPort(address: string): string {
   const [, ofBrackets, ofIPv4] = /^(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+)$/.exec(address) ?? [];
   return ofBrackets ?? ofIPv4 ?? address;
