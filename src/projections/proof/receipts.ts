@@ -38,8 +38,7 @@ export async function makeReceipt(
   const events = isId('txr', transferId)
     ? await store.read(streamName('transfer', transferId))
     : [];
-  if (events.length === 0 && isId('txr', transferId))
-    return throwNotFound(sql, accountId, transferId);
+  if (events.length === 0) return throwNotFound(sql, accountId, transferId);
   const owner = (events[0]?.data as TransferCreated | undefined)?.account_id;
   const last = events.at(-1);
   if (owner === undefined || last === undefined || (accountId !== null && owner !== accountId))

@@ -8,6 +8,7 @@ import type { Queryable, Sql, Transaction } from '../../adapters/postgres/connec
 import { DomainError, notFound } from '../../domain/errors.ts';
 import type { StoredEvent } from '../../domain/events/event.ts';
 import { RETENTION } from '../../domain/events/streams.ts';
+import { isId } from '../../domain/ids.ts';
 import { leftLog, type RemovedEvent, retentionRecords } from '../../domain/retention.ts';
 import type { Difference, Projection } from '../projection.ts';
 import { revisionAfter } from '../read-log.ts';
@@ -126,6 +127,8 @@ export async function throwNotFound(
   accountId: string | null,
   transferId: string,
 ): Promise<never> {
+  // Postgres takes no NUL, which the text of a client can have.
+  if (!isId('txr', transferId)) throw notFound('transfer');
   const [row] = await sql<{ export_name: string; recorded_at: string }[]>`
     select export_name, recorded_at
       from read.retained_transfers t join read.retention_records r on r.revision = t.record
