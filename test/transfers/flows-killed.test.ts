@@ -183,6 +183,21 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     expect(new Set(sources).size).toBe(count);
   });
 
+  test('knows the destinations of the files before it when it continues', async () => {
+    mkdirSync(join(pair.alpha.root, 'flat'));
+    for (const folder of ['flat/a', 'flat/b']) writeFiles(folder, 100);
+    const destination_uri = 'sftp://beta/flat/{name}';
+    const id = await flows.create('flat', { enabled: false, destination_uri });
+    await dieAfterOnePage(id);
+    await look(id, pair.installation.store.append);
+    const items = (await pagesOfRun(id)).flatMap((page) => page.items);
+    expect(items).toHaveLength(200);
+    const rejected = items.filter((item) => 'error' in item);
+    expect(rejected).toHaveLength(100);
+    for (const { source_uri } of rejected)
+      expect(source_uri).toMatch(/^sftp:\/\/alpha\/flat\/b\//);
+  });
+
   test('looks again at once for files that it has passed over when it continues', async () => {
     const { sql, store } = pair.installation;
     writeFiles('passed', 100);

@@ -66,6 +66,29 @@ await describeTransfers('a flow', () => {
     expect(await flows.taken(id)).toEqual(['a.csv', 'a.csv', 'b.csv']);
   });
 
+  test('rejects a file with the destination of another one, and keeps its source', async () => {
+    for (const city of ['berlin', 'paris', 'rome']) write(`flat/${city}/sales.csv`, city);
+    const id = await flows.create('flat', {
+      destination_uri: 'sftp://beta/flat/{name}',
+      after: { source: 'delete' },
+    });
+    const { state } = await loadFlow(pair.installation.commands, 'acc_default', id);
+    const seen = await dryRun(pair.installation, state, new AbortController().signal);
+    expect(seen.counts).toEqual({ take: 1, wait: 0, taken: 0, reject: 2 });
+    expect(seen.data[1]).toMatchObject({
+      path: 'paris/sales.csv',
+      reason:
+        'has the same destination as sftp://alpha/flat/berlin/sales.csv: ' +
+        'put {path} into destination_uri',
+    });
+    const counts = { files: 3, completed: 1, failed: 2, cancelled: 0 };
+    expect(await flows.run(id)).toMatchObject({ status: 'completed_with_failures', counts });
+    expect(arrived('flat/sales.csv')).toBe('berlin');
+    const isThere = (city: string) => existsSync(join(pair.alpha.root, `flat/${city}/sales.csv`));
+    await until('the copied file is deleted', () => !isThere('berlin'));
+    expect(['paris', 'rome'].filter(isThere)).toEqual(['paris', 'rome']);
+  });
+
   test('moves what it has copied out of the way, and marks the copy', async () => {
     write('spool/a.csv', 'a');
     const id = await flows.create('spool', {

@@ -31,6 +31,11 @@ export function destinationOf(template: string, values: TemplateValues): string 
   return whole.replace(PLACEHOLDER, (_, name: string) => fillIn(name, values));
 }
 
+/** Returns whether a destination has the path of its file: no other file of a run then shares it. */
+export function keepsPath(template: string): boolean {
+  return template.endsWith('/') || template.includes('{path}');
+}
+
 /** Returns the destination of some file. */
 export function exampleOf(template: string): string {
   return destinationOf(template, {

@@ -1,5 +1,6 @@
 import type { DryRun } from '../../contract/flows/answers.ts';
 import type { Flow } from '../../domain/flows/flow.ts';
+import { createDestinations } from './destinations.ts';
 import { type ExamineDeps, type Examined, examine } from './examine.ts';
 
 const SHOWN = 1_000;
@@ -15,7 +16,9 @@ export async function dryRun(deps: ExamineDeps, flow: Flow, signal: AbortSignal)
     error: null,
     truncated: false,
   };
-  const wanted = { through: null, at: new Date(), remember: false, retries: false };
+  const destinations = createDestinations(flow);
+  const at = new Date();
+  const wanted = { through: null, at, destinations, remember: false, retries: false };
   for await (const one of examine(deps, flow, wanted, signal)) {
     if ('failure' in one) {
       answer.error ??= one.failure;

@@ -12,6 +12,7 @@ import { type KnownFile, knownFiles } from '../../projections/flows/queries.ts';
 import { findFiles } from '../batches/folder.ts';
 import { toItem } from '../batches/listing.ts';
 import type { Found } from '../batches/walk.ts';
+import type { Destinations } from './destinations.ts';
 import { sightFiles } from './table.ts';
 
 /** Files that are compared with the read model at a time. */
@@ -42,6 +43,8 @@ export interface Examination {
   through: string | null;
   /** The time of the run, for the names of destinations. */
   at: Date;
+  /** Of the files that the run has so far. Absent if nothing is to be written. */
+  destinations?: Destinations;
   /** False for a dry run: files that it sees do not count as seen. */
   remember: boolean;
   /** False for a dry run: a user waits for it. Lists a folder again whose server does not answer. */
@@ -55,7 +58,7 @@ export interface Examination {
 export async function* examine(
   deps: ExamineDeps,
   flow: Flow,
-  { through, at, remember, retries }: Examination,
+  { through, at, destinations, remember, retries }: Examination,
   stop: AbortSignal,
 ): AsyncGenerator<Examined, void, void> {
   const { commands } = deps;
@@ -111,8 +114,10 @@ export async function* examine(
         ? ofKnown(before, Date.now())
         : ofNew(one, flow, ages && (ages.get(key) ?? 0));
       if (decision.decision !== 'take') return { path, entry, ...decision };
+      const batch = { account_id, ...(after && { after }) };
+      const own = toItem(one, source.uri, endpoints, batch, urisOf);
       const item = {
-        ...toItem(one, source.uri, endpoints, { account_id, ...(after && { after }) }, urisOf),
+        ...(destinations?.take(own) ?? own),
         version,
         ...(before?.transfer_id && { retry_of: before.transfer_id }),
       };

@@ -18,7 +18,8 @@ import type {
   RunReason,
 } from '../../domain/flows/flow.ts';
 import { type Listed, recordPages } from '../batches/listing.ts';
-import { type ExamineDeps, examine, versionIn } from './examine.ts';
+import { createDestinations, destinationsOf } from './destinations.ts';
+import { type Examination, type ExamineDeps, examine, versionIn } from './examine.ts';
 import { failingFolders, forgetLook, forgetUnseen, lastLooks, saveLook } from './table.ts';
 
 /** Largest page of skipped files. Their URIs have at most 4 KiB. */
@@ -99,11 +100,11 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing
     /** Yields the files that the run takes, after `items` that it has. A batch has a limit. */
     async *items(
       flow: Flow,
-      { at, through, items }: { at: Date; through: string | null; items: number },
+      { items, ...begin }: Pick<Examination, 'at' | 'through' | 'destinations'> & { items: number },
       stop: AbortSignal,
     ): AsyncGenerator<Listed, void, void> {
       let taken = items;
-      const wanted = { at, through, remember: true, retries: true };
+      const wanted = { ...begin, remember: true, retries: true };
       for await (const one of examine({ sql, commands }, flow, wanted, stop)) {
         if ('failure' in one) {
           if (failures.length < MOST_FAILURES) failures.push(one.failure);
@@ -151,7 +152,8 @@ async function takeFiles(
   stop: AbortSignal,
 ): Promise<KnownFlow | null> {
   const { state } = flow;
-  const begin = { at: listing.began, through: null, items: 0 };
+  const destinations = createDestinations(state);
+  const begin = { at: listing.began, through: null, destinations, items: 0 };
   const items = listing.items(state, begin, stop);
   try {
     const first = await items.next();
@@ -193,7 +195,9 @@ async function continueRun(
   // The files of its pages must count as taken.
   if (!(await commands.waitFor('flows', batch.position))) return null;
   const { through, items } = batch.state;
-  const rest = listing.items(state, { at: new Date(run.started_at), through, items }, stop);
+  const destinations = await destinationsOf(commands, state, run.batch_id);
+  const begin = { at: new Date(run.started_at), through, destinations, items };
+  const rest = listing.items(state, begin, stop);
   return list(commands, flow, batch, run, rest, stop);
 }
 
