@@ -194,8 +194,7 @@ await describeTransfers('a run of a flow whose processes are killed', () => {
     expect(items).toHaveLength(200);
     const rejected = items.filter((item) => 'error' in item);
     expect(rejected).toHaveLength(100);
-    for (const { source_uri } of rejected)
-      expect(source_uri).toMatch(/^sftp:\/\/alpha\/flat\/b\//);
+    for (const { source_uri } of rejected) expect(source_uri).toMatch(/^sftp:\/\/alpha\/flat\/b\//);
   });
 
   test('looks again at once for files that it has passed over when it continues', async () => {

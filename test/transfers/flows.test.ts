@@ -11,6 +11,7 @@ import { dirname, join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { pauseEndpoint, resumeEndpoint } from '../../src/commands/endpoints.ts';
 import { loadFlow, switchFlow, updateFlow } from '../../src/commands/flows.ts';
+import { abortTransfer } from '../../src/commands/transfers.ts';
 import { dryRun } from '../../src/processes/flows/dry-run.ts';
 import { runFlow } from '../../src/processes/flows/run.ts';
 import { lastLooks } from '../../src/processes/flows/table.ts';
@@ -322,6 +323,58 @@ await describeTransfers('a flow', () => {
     expect(await flows.run(id)).toMatchObject({ status: 'completed', counts: { files: 1 } });
     expect(arrived('failed/taken.csv')).toBe('a folder has this name');
     expect(await flows.taken(id)).toEqual(['a.csv', 'taken.csv', 'taken.csv']);
+  });
+
+  test('takes a failed file again without waiting for its trigger', async () => {
+    write('later/taken.csv', 'a folder has this name');
+    const folder = join(pair.beta.root, 'later/taken.csv');
+    mkdirSync(folder, { recursive: true });
+    const { sql } = pair.installation;
+    const id = await flows.create('later', { trigger: { every: '1d' } });
+    const last = async () => (await flows.runs(id))[0];
+    await until('it fails', async () => (await last())?.status === 'completed_with_failures');
+    const looksAfter = async () => {
+      const look = (await lastLooks(sql, [id])).get(id);
+      return look?.look_again_at
+        ? Date.parse(look.look_again_at) - Date.parse(look.began_at)
+        : Number.NaN;
+    };
+    expect(await looksAfter()).toBeGreaterThanOrEqual(60_000);
+    expect(await looksAfter()).toBeLessThan(3_600_000);
+
+    // As if that time had come before the file may be taken.
+    await sql`update work.flow_looks set look_again_at = now() where flow_id = ${id}`;
+    await until('it has looked', async () => (await looksAfter()) > 0);
+    rmSync(folder, { recursive: true });
+    await sql`
+      update read.transfers
+         set state = jsonb_set(state::jsonb, '{failed_at}', '"2026-01-01T00:00:00.000Z"')::json
+       where status = 'failed' and state -> 'facts' ->> 'file_name' = 'taken.csv'`;
+    await sql`update work.flow_looks set look_again_at = now() where flow_id = ${id}`;
+    await until('it arrives', async () => (await last())?.status === 'completed');
+    expect(await flows.taken(id)).toEqual(['taken.csv', 'taken.csv']);
+  });
+
+  test('does not take a file again whose transfer an operator has ended', async () => {
+    write('aborted/a.csv', 'a'.repeat(4_000_000));
+    const { commands, sql } = pair.installation;
+    pair.destination.throttle(100_000);
+    const id = await flows.create('aborted');
+    const runId = await flows.request(id);
+    const transfer = (await until('the file moves', async () => {
+      const [row] = await sql<{ transfer_id: string }[]>`
+        select transfer_id from read.flow_files join read.transfers t using (transfer_id)
+         where flow_id = ${id} and t.status = 'in_progress'`;
+      return row?.transfer_id;
+    })) as string;
+    await abortTransfer(commands, transfer, CAUSE);
+    pair.destination.throttle(Number.POSITIVE_INFINITY);
+    expect(await flows.ended(id, runId)).toMatchObject({ counts: { files: 1, failed: 1 } });
+    await sql`
+      update read.transfers
+         set state = jsonb_set(state::jsonb, '{failed_at}', '"2026-01-01T00:00:00.000Z"')::json
+       where transfer_id = ${transfer}`;
+    expect(await flows.run(id)).toMatchObject({ status: 'empty' });
   });
 
   test('runs once if two processes list it at the same time', async () => {

@@ -18,7 +18,7 @@ import { sightFiles } from './table.ts';
 /** Files that are compared with the read model at a time. */
 const AT_ONCE = 500;
 /** How long after its failure a file is taken again, in milliseconds, by the number of attempts. */
-const RETRY_AFTER_MS = [60_000, 600_000, 3_600_000];
+export const RETRY_AFTER_MS = [60_000, 600_000, 3_600_000] as const;
 
 export interface ExamineDeps {
   sql: Sql;
@@ -29,9 +29,8 @@ export interface ExamineDeps {
 export type Decision =
   /** `reason` says why for people. */
   | { decision: 'take'; reason: string; item: RoutedItem }
-  /** `readyAt` is when it should be ready, in epoch ms. Null if nothing says when. */
-  | { decision: 'wait'; reason: string; readyAt: number | null }
-  | { decision: 'taken'; reason: string };
+  /** `again` is when a later look is likely to take it, in epoch ms. Null if nothing says when. */
+  | { decision: 'wait' | 'taken'; reason: string; again: number | null };
 
 export type Examined =
   | ({ path: string; entry: FileEntry | null } & Decision)
@@ -130,23 +129,21 @@ export async function* examine(
 type Undecided = Exclude<Decision, { decision: 'take' }> | { decision: 'take'; reason: string };
 
 function ofKnown(file: KnownFile, now: number): Undecided {
-  const { run_id, transfer_id, status, failed_at, attempts, retried } = file;
-  if (run_id === null)
-    return { decision: 'taken', reason: 'Skipped: it was there when the flow was created' };
-  if (transfer_id === null)
-    return { decision: 'taken', reason: `Rejected by ${run_id}: it cannot become a transfer` };
-  if (status !== 'failed') return { decision: 'taken', reason: `Taken by ${run_id}` };
+  const { run_id, transfer_id, status, failed_at, error_code, attempts, retried } = file;
+  const taken = (reason: string, again: number | null = null) =>
+    ({ decision: 'taken', reason, again }) as const;
+  if (run_id === null) return taken('Skipped: it was there when the flow was created');
+  if (transfer_id === null) return taken(`Rejected by ${run_id}: it cannot become a transfer`);
+  if (status !== 'failed') return taken(`Taken by ${run_id}`);
+  if (retried) return taken(`Taken by ${run_id}, failed, and retried`);
+  if (error_code === 'aborted_by_operator')
+    return taken(`Taken by ${run_id}, and ended by an operator: retry ${transfer_id}`);
   const delay = RETRY_AFTER_MS[attempts - 1];
-  if (retried) return { decision: 'taken', reason: `Taken by ${run_id}, failed, and retried` };
-  if (delay === undefined)
-    return { decision: 'taken', reason: `Failed ${attempts} times: retry ${transfer_id}` };
+  if (delay === undefined) return taken(`Failed ${attempts} times: retry ${transfer_id}`);
   const again = Date.parse(failed_at ?? '') + delay;
-  return now >= again
-    ? { decision: 'take', reason: `Failed in ${run_id}` }
-    : {
-        decision: 'taken',
-        reason: `Failed in ${run_id}, and is taken again after ${new Date(again).toISOString()}`,
-      };
+  if (now >= again) return { decision: 'take', reason: `Failed in ${run_id}` };
+  const when = new Date(again).toISOString();
+  return taken(`Failed in ${run_id}, and is taken again after ${when}`, again);
 }
 
 /** `age`: for how long the version has been seen, in milliseconds. Null if that does not matter. */
@@ -154,9 +151,9 @@ function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | n
   if (error) return { decision: 'take', reason: error.message };
   if ('marker' in ready) {
     if (marker === undefined)
-      return { decision: 'wait', reason: `Waits for its ${ready.marker} file`, readyAt: null };
+      return { decision: 'wait', reason: `Waits for its ${ready.marker} file`, again: null };
     if (isOlder(marker, entry))
-      return { decision: 'wait', reason: `Is newer than its ${ready.marker} file`, readyAt: null };
+      return { decision: 'wait', reason: `Is newer than its ${ready.marker} file`, again: null };
     return { decision: 'take', reason: 'New' };
   }
   const left = age === null ? 0 : parseDuration(ready.unchanged_for) - age;
@@ -165,7 +162,7 @@ function ofNew({ entry, marker, error }: Found, { ready }: Flow, age: number | n
     : {
         decision: 'wait',
         reason: `Changed, or first seen, less than ${ready.unchanged_for} ago`,
-        readyAt: Date.now() + left,
+        again: Date.now() + left,
       };
 }
 

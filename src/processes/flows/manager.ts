@@ -33,9 +33,10 @@ import type { Flow, OpenRun, ShownFlow } from '../../domain/flows/flow.ts';
 import type { ConsumerDeps } from '../../projections/consumer.ts';
 import { flowsAtWork, progressOfRuns, type RunProgress } from '../../projections/flows/queries.ts';
 import { runProcessManager, type UnderWay } from '../process-manager.ts';
+import { RETRY_AFTER_MS } from './examine.ts';
 import { causeOf, type RunDeps, runFlow } from './run.ts';
 import { delaying, dueAt, nextTurn, type Turn } from './schedule.ts';
-import { lastLooks } from './table.ts';
+import { lastLooks, lookBy } from './table.ts';
 
 export type FlowManagerDeps = RunDeps & ConsumerDeps;
 
@@ -144,7 +145,7 @@ function isDelayed(state: Flow, progress: Map<string, RunProgress>): boolean {
 }
 
 async function complete(
-  { commands }: FlowManagerDeps,
+  { sql, commands }: FlowManagerDeps,
   flow: ShownFlow,
   ended: { run: OpenRun; revision: number }[],
 ): Promise<void> {
@@ -154,6 +155,11 @@ async function complete(
     const [event] = await commands.store.read(stream, revision, 1);
     if (event?.type !== 'batch.completed') continue;
     const outcome = outcomeOf(event.data as BatchCompleted);
+    // Before the run is complete, so that no process forgets it.
+    if (outcome.counts.failed > 0) {
+      const again = new Date(Date.parse(outcome.ended_at) + RETRY_AFTER_MS[0]);
+      await lookBy(sql, flow.state.flow_id, again.toISOString());
+    }
     const command = { type: 'complete_run', run_id: run.run_id, outcome } as const;
     const cause = { ...causeOf(flow.state, run.run_id), causationId: event.id };
     known = await changeFlow(commands, flow.state.flow_id, command, cause, { known });

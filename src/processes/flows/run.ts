@@ -81,7 +81,7 @@ type Listing = ReturnType<typeof createListing>;
 function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing }: Flow) {
   const began = new Date();
   let waiting = 0;
-  let readyAt = Number.POSITIVE_INFINITY;
+  let nextAt = Number.POSITIVE_INFINITY;
   const failures: ListingError[] = [];
   let isFull = false;
   /** False if the batch took no more files, as after a cancellation. */
@@ -108,13 +108,13 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing
       for await (const one of examine({ sql, commands }, flow, wanted, stop)) {
         if ('failure' in one) {
           if (failures.length < MOST_FAILURES) failures.push(one.failure);
-        } else if (one.decision === 'wait') {
-          waiting++;
-          readyAt = Math.min(readyAt, one.readyAt ?? Number.POSITIVE_INFINITY);
         } else if (one.decision === 'take') {
           isFull = taken++ === MAX_FILES;
           if (isFull) return;
           yield { item: one.item, through: one.path };
+        } else {
+          if (one.decision === 'wait') waiting++;
+          nextAt = Math.min(nextAt, one.again ?? Number.POSITIVE_INFINITY);
         }
       }
       isAtEnd = true;
@@ -124,7 +124,7 @@ function createListing({ sql, commands }: RunDeps, { flow_id, requested, failing
     async save(whole: boolean): Promise<void> {
       // The next look comes at once: for the files beyond the limit of a batch, or for those that a
       // continued run has passed over and that are new or ready by now.
-      const again = isFull || (isAtEnd && !whole) ? Date.now() : readyAt;
+      const again = isFull || (isAtEnd && !whole) ? Date.now() : nextAt;
       const look = {
         began_at: began.toISOString(),
         succeeded_at: failures.length === 0 ? new Date().toISOString() : null,

@@ -42,6 +42,13 @@ export async function saveLook(
       failing = coalesce(excluded.failing, flow_looks.failing)`;
 }
 
+/** Lets a flow look at a time, an RFC 3339 text, unless it looks earlier. */
+export async function lookBy(sql: Sql, flowId: string, time: string): Promise<void> {
+  await sql`
+    update work.flow_looks set look_again_at = least(look_again_at, ${time})
+     where flow_id = ${flowId}`;
+}
+
 /** Returns the folders that the last whole listing of a flow could not list. */
 export async function failingFolders(sql: Sql, flowId: string): Promise<string[]> {
   const [row] = await sql<{ failing: string[] | null }[]>`

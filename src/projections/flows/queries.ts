@@ -106,6 +106,8 @@ export interface KnownFile {
   /** Of its transfer. Null if the read model of transfers does not show it, or if it has none. */
   status: TransferStatus | null;
   failed_at: string | null;
+  /** With which its transfer has failed, or its last attempt. */
+  error_code: string | null;
   /** True if another transfer repeats its transfer. */
   retried: boolean;
 }
@@ -117,6 +119,7 @@ export async function knownFiles(
 ): Promise<Map<string, KnownFile>> {
   const rows = await sql<KnownFile[]>`
     select file_key, run_id, transfer_id, attempts, t.status, t.state ->> 'failed_at' as failed_at,
+           t.state -> 'facts' -> 'error' ->> 'code' as error_code,
            t.status = 'failed' and exists (
              select from (
                select ${retryOf(sql)} as retry_of from read.transfers where ${isRetry(sql)}) r
