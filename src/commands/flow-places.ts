@@ -7,7 +7,7 @@ import type { FlowReady, FlowSettings, FlowSource } from '../domain/flows/flow.t
 import { destinationOf } from '../domain/flows/template.ts';
 import { refuseMovesInto } from '../domain/transfers/after.ts';
 import { markerOf } from '../domain/transfers/after-places.ts';
-import { encodePath, matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import { encodePath, matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import type { CommandDeps } from './deps.ts';
 
 /** The settings that say where a flow reads and writes. */
@@ -37,6 +37,30 @@ export async function checkPlaces(
   for (const sample of samples) await refuseLoop(flow, sample, takes, endpoints, accountId);
 }
 
+/**
+ * Throws `validation_failed` for another spelling of a flow's source. A version of a file is known by
+ * its URI: the flow would take all files again, also those that it skipped.
+ */
+export async function refuseOtherSpelling(
+  deps: CommandDeps,
+  accountId: string,
+  before: FlowSource,
+  source: FlowSource,
+): Promise<void> {
+  if (source.uri === before.uri) return;
+  const endpoints = await deps.endpoints();
+  const [old, now] = [before.uri, source.uri].map((uri) =>
+    matchEndpoint(parseTransferUri(uri, 'source.uri'), endpoints, accountId),
+  );
+  if (!old || !now || old.path !== now.path) return;
+  if (old.endpoint.endpoint_id === now.endpoint.endpoint_id)
+    throw fieldError(
+      'source.uri',
+      `means the folder of ${before.uri}: the flow would take all of its files again. Keep the ` +
+        'old spelling, or create a flow that starts with new_only',
+    );
+}
+
 function urisIn({ source, name, destination_uri }: Places, path: string) {
   const values = { flow: name, path, at: new Date(), time_zone: 'UTC' };
   return {
@@ -59,10 +83,11 @@ async function refuseLoop(
   accountId: string,
 ): Promise<void> {
   const { source, ready, after } = flow;
-  const { destination_uri } = urisIn(flow, sample);
+  const { source_uri, destination_uri } = urisIn(flow, sample);
+  const { destination } = placesOf(source_uri, destination_uri);
   const written = {
-    destination_uri,
-    'after.destination_marker': after ? markerOf(destination_uri, after) : null,
+    destination_uri: destination,
+    'after.destination_marker': after ? markerOf(destination, after) : null,
   };
   for (const [field, uri] of Object.entries(written)) {
     const path = uri === null ? null : pathIn(source, uri, endpoints, accountId);

@@ -24,7 +24,7 @@ import {
 import { isId, newId } from '../domain/ids.ts';
 import { changeBatch } from './batches.ts';
 import type { CommandDeps } from './deps.ts';
-import { checkPlaces } from './flow-places.ts';
+import { checkPlaces, refuseOtherSpelling } from './flow-places.ts';
 import {
   type Cause,
   type Handled,
@@ -103,7 +103,10 @@ export async function updateFlow(
   const settings = changes as Partial<FlowSettings>;
   const command = (now: string) => ({ type: 'update', changes: settings, now }) as const;
   const check = async (state: FlowState) => {
-    if (state.status !== 'none') await checkPlaces(deps, accountId, { ...state, ...settings });
+    if (state.status === 'none') return;
+    const { source } = settings;
+    if (source) await refuseOtherSpelling(deps, accountId, state.source, source);
+    await checkPlaces(deps, accountId, { ...state, ...settings });
   };
   return changeFlow(deps, flowId, command, cause, { known, check });
 }

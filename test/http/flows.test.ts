@@ -118,6 +118,11 @@ describeWithPostgres('flows', () => {
       's3://archive/out/copy/',
     ],
     ['a folder of the day', { recursive: true }, 's3://archive/out/{date:yyyy/MM/dd}/{name}'],
+    [
+      'a folder whose slash is part of the time',
+      { recursive: true },
+      's3://archive/out/{date:yyyy-MM-dd/}',
+    ],
     ['its own bucket by another endpoint', { recursive: true }, 's3://deeper/{name}'],
     ['its own bucket by another URI', { recursive: true }, 's3://ARCHIVE/out/copy/{name}'],
   ])('take nothing that they write into %s', async (_where, source, destination_uri) => {
@@ -224,6 +229,24 @@ describeWithPostgres('flows', () => {
     const { body } = await ask('GET', `/${asked}`);
     expect(body.next_run_at).toBe(body.recent_runs[0].started_at);
     expect((await ask('GET', `/${skipping}`)).body.next_run_at).toBeNull();
+  });
+
+  it('keep the spelling of their folder, by which they know its files', async () => {
+    const id = await create();
+    for (const uri of ['s3://ARCHIVE/out/', 's3://archive/o%75t/']) {
+      const { status, body } = await ask('PATCH', `/${id}`, { source: { uri } });
+      expect([status, body.errors[0]]).toMatchObject([
+        400,
+        { field: 'source.uri', message: expect.stringContaining('s3://archive/out/') },
+      ]);
+    }
+    const source = { uri: 's3://archive/out', pattern: '*.zip' };
+    expect((await ask('PATCH', `/${id}`, { source })).body.source).toMatchObject({
+      uri: 's3://archive/out/',
+      pattern: '*.zip',
+    });
+    const other = { uri: 's3://archive/other/' };
+    expect((await ask('PATCH', `/${id}`, { source: other })).body.source).toMatchObject(other);
   });
 
   it('are changed, paused, resumed and removed', async () => {
