@@ -13,9 +13,9 @@ import { DomainError, type FieldError, fieldError, MAX_ERRORS } from '../domain/
 import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
-import { refuseMovesInto } from '../domain/transfers/after.ts';
+import { refuseMovesInto, removesSource } from '../domain/transfers/after.ts';
 import { type CommonOptions, optionsOf } from '../domain/transfers/options.ts';
-import { matchEndpoint, parseTransferUri } from '../domain/uri.ts';
+import { matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import { changeBatch, createTransfers, loadBatch, openBatch } from './batches.ts';
 import type { CommandDeps } from './deps.ts';
 import { type Cause, type Handled, load, untouched } from './handle.ts';
@@ -169,10 +169,12 @@ async function pagesOf(
   }));
   const errors: FieldError[] = [];
   const pages: BatchListed[] = [];
+  const requireOwn = removesSource(after) ? noSharedDestinations() : null;
   for (const [i, item] of items.entries()) {
     const routed = routedOr(errors, i, () => {
       const { priority: own, metadata, source_uri, destination_uri } = item;
       const uris = { source_uri, destination_uri };
+      requireOwn?.(uris, i);
       return {
         ...uris,
         route: routeOf({ ...uris, after }, estimate.endpoints, accountId),
@@ -187,6 +189,28 @@ async function pagesOf(
   const [first] = errors;
   if (first) throw invalidItems(errors, first);
   return [...pages, pager.end()];
+}
+
+/**
+ * Returns a function that throws `validation_failed` for an item with the destination of an earlier
+ * one: one copy would replace the other, and both sources would go.
+ */
+function noSharedDestinations() {
+  const known = new Map<string, number>();
+  return (
+    { source_uri, destination_uri }: Record<'source_uri' | 'destination_uri', string>,
+    i: number,
+  ) => {
+    const { destination } = placesOf(source_uri, destination_uri);
+    const other = known.get(destination);
+    if (other !== undefined)
+      throw fieldError(
+        'destination_uri',
+        `is also that of items[${other}], and after.source removes the sources of both: ` +
+          'give each item its own destination',
+      );
+    known.set(destination, i);
+  };
 }
 
 function routedOr(errors: FieldError[], i: number, route: () => RoutedItem): RoutedItem | null {

@@ -128,6 +128,19 @@ describeWithPostgres('batches', () => {
     expect(after.body.pagination.total).toBe(before.body.pagination.total);
   });
 
+  it('rejects items with the same destination if the sources of both would go', async () => {
+    const destination_uri = 's3://archive/in/a.csv';
+    const json = { items: [item('a.csv'), item('b.csv', { destination_uri })] };
+    const ask = (source: string) =>
+      api.ask('POST', '/v1/batches', { json: { ...json, after: { source } } });
+    expect((await ask('delete')).body).toMatchObject({
+      status: 400,
+      code: 'validation_failed',
+      errors: [{ field: 'items[1].destination_uri', message: expect.stringContaining('items[0]') }],
+    });
+    expect((await ask('keep')).status).toBe(201);
+  });
+
   it('creates one batch for one Idempotency-Key', async () => {
     const request = { json: { items: items(3) }, headers: { 'idempotency-key': 'batch-1' } };
     const first = await api.ask('POST', '/v1/batches', request);
