@@ -7,7 +7,8 @@
  *   run starts: `flow.run_started` names a batch, and the files become its items, page by page.
  *   Then the process manager of batches creates the transfers. A listing that takes nothing has no
  *   event.
- * - When the batch of a run has ended, it appends `flow.run_completed`.
+ * - When the batch of a run has ended, it appends `flow.run_completed`. If files have failed, a look
+ *   a minute later may take them again, whatever the trigger says.
  *
  * Why no version of a file is taken twice:
  * - A run compares the files of the folder with the read model at a revision of the flow, and
