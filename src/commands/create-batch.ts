@@ -14,7 +14,7 @@ import type { StoredEvent } from '../domain/events/event.ts';
 import { streamName } from '../domain/events/streams.ts';
 import { newId } from '../domain/ids.ts';
 import { refuseMovesInto, removesSource } from '../domain/transfers/after.ts';
-import { type CommonOptions, optionsOf } from '../domain/transfers/options.ts';
+import { type CommonOptions, optionsOf, optionsOfItem } from '../domain/transfers/options.ts';
 import { matchEndpoint, parseTransferUri, placesOf } from '../domain/uri.ts';
 import { changeBatch, createTransfers, loadBatch, openBatch } from './batches.ts';
 import type { CommandDeps } from './deps.ts';
@@ -152,7 +152,7 @@ function createdOf(
 async function pagesOf(
   deps: CommandDeps,
   accountId: string,
-  { items = [], priority, after }: BatchRequest,
+  { items = [], priority, after, ...common }: BatchRequest,
   { now }: ReservedBatch,
 ): Promise<BatchListed[]> {
   const estimate = await deps.queueEstimate(accountId, priority);
@@ -180,7 +180,7 @@ async function pagesOf(
         route: routeOf({ ...uris, after }, estimate.endpoints, accountId),
         ...(own !== undefined && { priority: own }),
         ...(metadata !== undefined && { metadata }),
-        ...optionsOf(item),
+        ...optionsOfItem(item, common),
       };
     });
     const page = routed && pager.add(routed, null);

@@ -36,6 +36,7 @@ describeWithPostgres('batches', () => {
         items: [
           item('a.csv'),
           item('b.csv', { priority: 'high', metadata: { own: '1' }, ...OPTIONS }),
+          item('c.csv', { preserve_mtime: false }),
         ],
         metadata: { common: '1' },
         preserve_mtime: true,
@@ -49,10 +50,10 @@ describeWithPostgres('batches', () => {
       folder: null,
       retry_of: null,
       preserve_mtime: true,
-      counts: { items: 2, pending: 2, completed: 0, failed: 0, rejected: 0 },
+      counts: { items: 3, pending: 3, completed: 0, failed: 0, rejected: 0 },
       ended_at: null,
     });
-    const [first, second] = await Promise.all(
+    const [first, second, third] = await Promise.all(
       body.transfer_ids.map((id: string) => api.ask('GET', `/v1/transfers/${id}`)),
     );
     expect(first.body).toMatchObject({
@@ -71,11 +72,12 @@ describeWithPostgres('batches', () => {
       preserve_mtime: true,
     });
     expect(first.body).not.toHaveProperty('expected_sha256');
+    expect(third.body).not.toHaveProperty('preserve_mtime');
     const { transfer_ids, ...batch } = body;
     expect((await api.ask('GET', `/v1/batches/${body.id}`)).body).toEqual(batch);
     const listed = await api.ask('GET', `/v1/transfers?batch_id=${body.id}&sort=created_at`);
     expect(listed.body.data.map(({ id }: { id: string }) => id)).toEqual(transfer_ids);
-    expect(listed.body.pagination.total).toBe(2);
+    expect(listed.body.pagination.total).toBe(3);
   });
 
   it('takes 1,000 items and no more', async () => {

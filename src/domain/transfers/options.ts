@@ -22,3 +22,9 @@ export function optionsOf({ expected_sha256, verify, preserve_mtime }: Asked): T
     ...(preserve_mtime && { preserve_mtime }),
   };
 }
+
+/** Returns the options of an item. It keeps a `false` in place of the `true` of its batch. */
+export function optionsOfItem(item: Asked, batch: Asked): TransferOptions {
+  const isNot = item.preserve_mtime === false && batch.preserve_mtime === true;
+  return { ...optionsOf(item), ...(isNot && { preserve_mtime: false }) };
+}

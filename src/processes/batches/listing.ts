@@ -14,7 +14,7 @@ import type { Endpoint } from '../../domain/endpoints/endpoint.ts';
 import { routeOf } from '../../domain/endpoints/route.ts';
 import { DomainError } from '../../domain/errors.ts';
 import type { ListingError } from '../../domain/flows/flow.ts';
-import { optionsOf } from '../../domain/transfers/options.ts';
+import { optionsOf, optionsOfItem } from '../../domain/transfers/options.ts';
 import { failedOfBatch } from '../../projections/batches/queries.ts';
 import { retriedAmong } from '../../projections/transfers/changeable.ts';
 import { forgetFailingListing, noteFailingListing } from './failing-listings.ts';
@@ -130,7 +130,7 @@ async function* filesOf(
 async function* failedOf(
   sql: Sql,
   endpoints: readonly Endpoint[],
-  { account_id, source, through, after }: Batch,
+  { account_id, source, through, after, ...common }: Batch,
 ): AsyncGenerator<Listed, void, void> {
   if (source.type !== 'retry') return;
   for await (const transfers of failedOfBatch(sql, source.batch_id, through)) {
@@ -138,7 +138,8 @@ async function* failedOf(
     for (const { facts } of transfers) {
       const { transfer_id, source_uri, destination_uri, priority, metadata } = facts;
       const uris = { source_uri, destination_uri };
-      const own = { priority, metadata, ...optionsOf(facts), retry_of: transfer_id };
+      const options = optionsOfItem({ preserve_mtime: false, ...optionsOf(facts) }, common);
+      const own = { priority, metadata, ...options, retry_of: transfer_id };
       if (retried.has(transfer_id)) continue;
       yield {
         item: routedOr(source_uri, () => ({
