@@ -84,8 +84,15 @@ interface EndpointFacts {
     last_success_at: string | null;
   } | null;
   /** Missing if the protocol has no host keys. */
-  host_keys?: { sha256: string; expires_at: string | null }[] | null;
+  host_keys?: AcceptedHostKey[] | null;
   announced_host_keys?: unknown[];
+  /** Missing or null without a hop. */
+  via?: { host_keys?: AcceptedHostKey[] | null } | null;
+}
+
+interface AcceptedHostKey {
+  sha256: string;
+  expires_at: string | null;
 }
 
 /** Whether transfers can reach an endpoint: the rule that applies, or what is known without one. */
@@ -108,10 +115,20 @@ export function healthOf(endpoint: EndpointFacts): EndpointHealth {
   return health?.last_success_at ? 'reachable' : 'not_tried';
 }
 
-/** Returns true if the key that the server shows is accepted only for some more days. */
-function hostKeyExpiresSoon({ health, host_keys }: EndpointFacts): boolean {
-  const expiry = host_keys?.find(({ sha256 }) => sha256 === health?.fingerprint)?.expires_at;
-  return expiry ? Date.parse(expiry) - Date.now() < EXPIRING_SOON_MS : false;
+/**
+ * Returns true if the key that the server shows is accepted only for some more days, or all keys of
+ * its jump host are: a probe does not say which one that host shows.
+ */
+function hostKeyExpiresSoon({ health, host_keys, via }: EndpointFacts): boolean {
+  const shown = host_keys?.find(({ sha256 }) => sha256 === health?.fingerprint);
+  const ofHop = via?.host_keys ?? [];
+  return (
+    (shown !== undefined && isSoonOver(shown)) || (ofHop.length > 0 && ofHop.every(isSoonOver))
+  );
+}
+
+function isSoonOver({ expires_at }: AcceptedHostKey): boolean {
+  return expires_at !== null && Date.parse(expires_at) - Date.now() < EXPIRING_SOON_MS;
 }
 
 /** Returns true if the verified server has announced a host key that is not accepted. */

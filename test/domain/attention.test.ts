@@ -43,6 +43,14 @@ describe('the health of an endpoint', () => {
     ],
     [{ health: fine, ...accepted('2026-03-08T10:21:00.000Z') }, 'reachable', null],
     [{ health: fine, ...accepted(null) }, 'reachable', null],
+    [
+      { health: fine, via: accepted('2026-03-08T10:19:00.000Z') },
+      'endpoint_host_key_expires_soon',
+      'warning',
+    ],
+    [{ health: fine, via: accepted('2026-03-08T10:21:00.000Z') }, 'reachable', null],
+    [{ health: fine, via: { host_keys: [] } }, 'reachable', null],
+    [{ health: fine, via: { host_keys: null } }, 'reachable', null],
     [{ health: fine }, 'reachable', null],
     [{ health: null }, 'not_tried', null],
   ])('of %o is %s: %s', (facts, health, severity) => {
