@@ -36,7 +36,8 @@ export interface Chosen {
 /**
  * Yields the transfers that may leave the log: those that ended before the time, and with which
  * nothing is left to do. Their steps after the transfer, their clean-up, their batch and their run
- * have ended too. Every event has to be among the first `size` leaves of the tree. Throws
+ * have ended too. A retry stays as long as what it repeats: a batch or a flow that does not know it
+ * would repeat that once more. Every event has to be among the first `size` leaves of the tree. Throws
  * LogChanged for an event that is not as it was when it was folded into the tree.
  */
 export async function* choose(
@@ -45,9 +46,11 @@ export async function* choose(
   size: number,
 ): AsyncGenerator<Chosen> {
   const reads = createSemaphore(READS_AT_ONCE);
+  const kept = new Set<string>();
   for (let after = ''; ; ) {
-    const ids = await removableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
-    if (ids.length === 0) return;
+    const found = await removableTransfers(sql, { endedBefore, accountId, after, limit: BATCH });
+    if (found.length === 0) return;
+    const ids = found.map(({ transfer_id }) => transfer_id);
     after = ids.at(-1) as string;
     const free = await withoutCleanups(sql, ids);
     const streams = await Promise.all(
@@ -59,9 +62,17 @@ export async function* choose(
     const places = new Map(
       leaves.map((leaf) => [leaf.event.id, { hash: leaf.hash, index: indexes.get(leaf) ?? null }]),
     );
-    for (const events of ended) {
-      const transfer = removedOf(events, places);
-      if (transfer.events.every(({ index }) => index < size)) yield { transfer, events };
+    const chosen = new Map(
+      ended.map((events) => {
+        const transfer = removedOf(events, places);
+        return [transfer.transfer_id, { transfer, events }];
+      }),
+    );
+    for (const { transfer_id, retry_of, original_stays } of found) {
+      const one = chosen.get(transfer_id);
+      const stays = original_stays || (retry_of !== null && kept.has(retry_of));
+      if (one && !stays && one.transfer.events.every(({ index }) => index < size)) yield one;
+      else kept.add(transfer_id);
     }
   }
 }
