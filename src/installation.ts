@@ -31,6 +31,7 @@ import { progressOf } from './processes/dispatch/job-table/figures.ts';
 import { openTransfersOf } from './processes/dispatch/job-table/jobs.ts';
 import { createQueue, type Queue } from './processes/dispatch/queue-estimate.ts';
 import { type Membership, whileJoined } from './processes/log-copy/running-services.ts';
+import { batchesUsing } from './projections/batches/batches-using.ts';
 import { countWebhooks, listEndpoints } from './projections/catalog/queries.ts';
 import { furthestLog } from './projections/checkpoint.ts';
 import type { ConsumerDeps } from './projections/consumer.ts';
@@ -252,6 +253,7 @@ function commandDeps(
     countWebhooks: (accountId) => countWebhooks(sql, accountId),
     countFlows: (accountId) => countFlows(sql, accountId),
     activeFlows: () => activeFlows(sql),
+    batchesUsing: async (endpointId) => batchesUsing(sql, endpointId, await listEndpoints(sql)),
     shownFlow: (flowId) => shownFlow(sql, flowId),
     objectionToWebhookUrl: (url) => objectionToWebhookUrl(url, config.webhookAllowCidrs),
     waitFor: waiter.waitFor,

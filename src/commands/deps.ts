@@ -34,6 +34,8 @@ export interface CommandDeps {
   countFlows(accountId: string): Promise<number>;
   /** Returns the active flows of all accounts. */
   activeFlows(): Promise<Flow[]>;
+  /** Returns the ids of batches that use an endpoint and do not have all of their transfers yet. */
+  batchesUsing(endpointId: string): Promise<string[]>;
   /**
    * Returns a flow as its read model shows it, at a revision of its stream. Null if it has none.
    */

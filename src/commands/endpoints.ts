@@ -17,8 +17,8 @@ import {
   type Timed,
 } from './handle.ts';
 
-/** Flows that an error names. */
-const NAMED_FLOWS = 10;
+/** Flows or batches that an error names. */
+const NAMED = 10;
 
 /** Stops new claims for transfers of the endpoint. Transfers that already move continue. */
 export function pauseEndpoint(
@@ -116,8 +116,9 @@ export function restoreConnectivity(
 }
 
 /**
- * Removes an endpoint. Throws `endpoint_in_use`, with their ids, while open transfers use it, and
- * `precondition_failed` if `onlyAt` lacks the revision of the endpoint.
+ * Removes an endpoint. Throws `endpoint_in_use` while open transfers, active flows or batches that
+ * are being created use it, and `precondition_failed` if `onlyAt` lacks the revision of the
+ * endpoint.
  */
 export async function removeEndpoint(
   deps: CommandDeps,
@@ -139,6 +140,7 @@ export async function removeEndpoint(
     );
   }
   await requireNoFlow(deps, endpointId);
+  await requireNoBatch(deps, endpointId);
   const { position } = await handle(
     deps.store,
     endpointDecider,
@@ -152,17 +154,42 @@ export async function removeEndpoint(
 
 /** Throws `endpoint_in_use` if active flows use the endpoint: they could list or copy no more. */
 async function requireNoFlow(deps: CommandDeps, endpointId: string): Promise<void> {
-  await deps.catchUp('flows');
+  await requireShown(deps, 'flows');
   const [flows, endpoints] = await Promise.all([deps.activeFlows(), deps.endpoints()]);
   const using = flows.filter((flow) => usesEndpoint(flow, endpointId, endpoints));
   if (using.length === 0) return;
-  const named = using.slice(0, NAMED_FLOWS).map(({ name, flow_id }) => `${name} (${flow_id})`);
-  const others = using.length - named.length;
+  const names = using.map(({ name, flow_id }) => `${name} (${flow_id})`);
   throw new DomainError(
     'endpoint_in_use',
-    `Active flows use this endpoint: ${named.join(', ')}${others > 0 ? ` and ${others} more` : ''}. ` +
-      'Pause or remove them, then remove it',
+    `Active flows use this endpoint: ${named(names)}. Pause or remove them, then remove it`,
   );
+}
+
+/** Throws `endpoint_in_use` if a batch uses the endpoint that has not created its transfers yet. */
+async function requireNoBatch(deps: CommandDeps, endpointId: string): Promise<void> {
+  await requireShown(deps, 'batches');
+  const using = await deps.batchesUsing(endpointId);
+  if (using.length > 0)
+    throw new DomainError(
+      'endpoint_in_use',
+      `Batches that are being created use this endpoint: ${named(using)}. Wait until they are open ` +
+        'or cancel them, then remove it',
+    );
+}
+
+/** Throws `unavailable` if a read model does not show yet what may use an endpoint. */
+async function requireShown(deps: CommandDeps, projection: 'flows' | 'batches'): Promise<void> {
+  if (await deps.catchUp(projection)) return;
+  throw new DomainError(
+    'unavailable',
+    `The newest ${projection}, which may use the endpoint, are not shown yet: repeat the request`,
+  );
+}
+
+/** Returns the first of these names, and how many others there are. */
+function named(names: string[]): string {
+  const others = names.length - NAMED;
+  return `${names.slice(0, NAMED).join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
 /** Returns when the command is in effect. Throws `not_found` for a removed endpoint. */

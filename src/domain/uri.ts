@@ -195,6 +195,17 @@ export function matchEndpoint<E extends Matchable>(
   return best && { endpoint: best.endpoint, path: best.path };
 }
 
+/** Returns whether a URI that `parseTransferUri` accepts means an endpoint. */
+export function isOnEndpoint(
+  uri: string,
+  endpointId: string,
+  endpoints: readonly (Matchable & { endpoint_id: string })[],
+  accountId: string,
+): boolean {
+  const match = matchEndpoint(parseTransferUri(uri, 'uri'), endpoints, accountId);
+  return match?.endpoint.endpoint_id === endpointId;
+}
+
 function sameUser(uri: TransferUri, settings: EndpointSettings): boolean {
   return uri.username === null || ('username' in settings && settings.username === uri.username);
 }

@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ENDPOINT_CREDENTIALS } from '../../src/adapters/vault.ts';
+import { cancelBatch } from '../../src/commands/batches.ts';
+import {
+  createBatch,
+  createFolderBatch,
+  createRetryBatch,
+  reserveBatch,
+} from '../../src/commands/create-batch.ts';
 import { createTransfer } from '../../src/commands/create-transfer.ts';
 import {
   acceptHostKey,
@@ -8,7 +15,8 @@ import {
   resumeEndpoint,
 } from '../../src/commands/endpoints.ts';
 import { saveEndpoint } from '../../src/commands/save-endpoint.ts';
-import { cancelTransfer } from '../../src/commands/transfers.ts';
+import { abortTransfer, cancelTransfer, startTransfer } from '../../src/commands/transfers.ts';
+import { batchRequest } from '../../src/contract/batches/requests.ts';
 import { endpointRequest } from '../../src/contract/endpoints/requests.ts';
 import { transferRequest } from '../../src/contract/transfers/requests.ts';
 import type { StoredEvent } from '../../src/domain/events/event.ts';
@@ -139,6 +147,48 @@ describeWithPostgres('endpoints', () => {
     await dispatch();
     await removeEndpoint(installation.commands, endpointId, CAUSE);
     expect(await find('used')).toEqual([]);
+  });
+
+  it('are not removed while a batch is being created with them', async () => {
+    const { commands } = installation;
+    const { endpointId } = await save('listed');
+    await save('target');
+    const request = batchRequest.parse({
+      source_uri: 'sftp://listed/folder/',
+      destination_uri: 'sftp://target/copies/',
+    });
+    const folder = reserveBatch();
+    await createFolderBatch(commands, 'acc_default', request, CAUSE, folder);
+    const remove = () => removeEndpoint(commands, endpointId, CAUSE);
+    const isInUse = ({ batchId }: { batchId: string }) =>
+      expect(remove()).rejects.toMatchObject({
+        code: 'endpoint_in_use',
+        message: expect.stringContaining(batchId),
+      });
+    await isInUse(folder);
+    await cancelBatch(commands, 'acc_default', folder.batchId, CAUSE);
+
+    const items = [{ source_uri: 'sftp://listed/a', destination_uri: 'sftp://target/a' }];
+    const failed = reserveBatch();
+    const { transferIds } = await createBatch(
+      commands,
+      'acc_default',
+      batchRequest.parse({ items }),
+      CAUSE,
+      failed,
+      false,
+    );
+    const [transferId = ''] = transferIds;
+    const start = { claimId: newId('clm'), source: null, destination: null };
+    await startTransfer(commands, transferId, start, CAUSE);
+    await abortTransfer(commands, transferId, CAUSE);
+    await commands.catchUp('transfers');
+    const retry = reserveBatch();
+    await createRetryBatch(commands, 'acc_default', failed.batchId, CAUSE, retry);
+    await isInUse(retry);
+    await cancelBatch(commands, 'acc_default', retry.batchId, CAUSE);
+    await remove();
+    expect(await find('listed')).toEqual([]);
   });
 
   it('free their name when they are removed, and can be removed twice', async () => {
