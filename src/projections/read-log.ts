@@ -36,13 +36,21 @@ export interface LogSlice {
 /**
  * As `readLog`, for a client that may read slowly. If transfers leave the log meanwhile, the read
  * goes on up to the records that name them. Without these, a reader could not explain the missing
- * events. Throws `invalid_parameter` for an unknown position. Throws EventStoreUnavailable as
- * `readLog` does.
+ * events. Throws `invalid_parameter` for an unknown position, also for one after the end: a client
+ * that continues would miss what a restored copy of the log appends up to there. Throws
+ * EventStoreUnavailable as `readLog` does.
  */
 export async function* readLogFrom(
   store: EventStore,
   { from, until, ...slice }: LogSlice & { until: bigint | null },
 ): AsyncGenerator<EventBatch, void, void> {
+  if (from !== null && until !== null && from > until)
+    throw fieldError(
+      'from',
+      `is after the end of the log, ${until}: an older copy of the log may have been restored. ` +
+        'Export it again from its start',
+      'invalid_parameter',
+    );
   try {
     yield* readLog(store, { ...slice, from, until });
   } catch (error) {

@@ -84,7 +84,40 @@ describeWithPostgres('GET /v1/events', () => {
     expect(await read(admin, `?from=${all[2]?.position}`)).toEqual(all.slice(3));
     expect(await read(admin, '?from=0')).toEqual(all);
     expect(await read(admin, `?from=${all.at(-1)?.position}`)).toEqual([]);
-    expect(await read(admin, '?from=9223372036854775807')).toEqual([]);
+  });
+
+  test('rejects a position after the end, which an older copy of the log may not have', async () => {
+    for (const query of ['', '&stream=log']) {
+      const answer = await api.ask('GET', `/v1/events?from=9223372036854775807${query}`);
+      expect(answer).toMatchObject({
+        status: 400,
+        body: {
+          code: 'invalid_parameter',
+          errors: [
+            { field: 'from', message: expect.stringMatching(/^is after the end of the log/) },
+          ],
+        },
+      });
+    }
+  });
+
+  test('answers before it comes to the first event of the account', async () => {
+    const { store } = api.installation;
+    const begun = Promise.withResolvers<void>();
+    const server = await api.startServer({
+      store: {
+        ...store,
+        async *subscribe(options) {
+          yield { events: [], position: 0n, caughtUp: false };
+          await begun.promise;
+          yield* store.subscribe(options);
+        },
+      },
+    });
+    const headers = { authorization: `Bearer ${api.key}` };
+    const answer = await fetch(`${server.url}/v1/events`, { headers });
+    begun.resolve();
+    expect((await answer.text()).split('\n').length).toBeGreaterThan(2);
   });
 
   test('breaks off when the key is revoked', async () => {

@@ -113,11 +113,18 @@ export function auditRoutes({
   };
 }
 
+/**
+ * Yields a line for each visible event, and an empty text for a batch without any: the first one
+ * sends the head of the answer, and the access is checked with each. The events of a small account
+ * may be minutes apart.
+ */
 async function* lines(
   batches: AsyncIterable<EventBatch>,
   isVisible: (event: StoredEvent) => boolean,
 ): AsyncGenerator<string> {
-  for await (const { events } of batches)
-    for (const event of events)
-      if (isVisible(event)) yield `${JSON.stringify(toAuditEvent(event))}\n`;
+  for await (const { events } of batches) {
+    const visible = events.filter(isVisible);
+    if (visible.length === 0) yield '';
+    for (const event of visible) yield `${JSON.stringify(toAuditEvent(event))}\n`;
+  }
 }
