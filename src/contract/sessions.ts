@@ -18,7 +18,12 @@ export const signIn = z
 
 /** Query of GET /v1/session/oidc. */
 export const beginSignIn = z.strictObject({
-  return: text.max(1_000).default('').describe('The page of the console to open afterwards.'),
+  return: text
+    .max(2_000)
+    .default('')
+    // A browser would show the error in place of the console.
+    .catch('')
+    .describe('The page of the console to open afterwards; Home for one that is too long.'),
 });
 
 export const accountChoice = z

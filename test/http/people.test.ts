@@ -232,6 +232,21 @@ describeWithPostgres('people who sign in by OpenID Connect', () => {
     expect(end.searchParams.get('error')).toBe('expired');
   });
 
+  test('begin a sign-in also on a page with a long address', async () => {
+    const page = `/console/transfers?q=${encodeURIComponent('ж'.repeat(256))}`;
+    for (const [path, kept] of [
+      [page, page],
+      [page + '%20'.repeat(500), ''],
+    ] as const) {
+      const { cookies, follow } = createBrowser();
+      const query = new URLSearchParams({ return: path });
+      await follow(`${api.url}/v1/session/oidc?${query}`, /^\/interaction\//);
+      const cookie = cookies.get(api.url)?.get('waybill_sign_in') ?? '';
+      expect(JSON.parse(Buffer.from(cookie, 'base64url').toString()).returnTo).toBe(kept);
+      expect(cookie.length).toBeLessThan(4_000);
+    }
+  });
+
   test.each(['', '/callback?state=x'])(
     'cannot sign in at a host without a URL: %s',
     async (path) => {
