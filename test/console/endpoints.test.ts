@@ -373,14 +373,18 @@ await describeConsole('endpoints in the console', () => {
     expect(await page.locator('main').innerText()).not.toContain('ECONNREFUSED');
     expect(await start.and(page.locator(':focus')).count()).toBe(1);
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted']);
-    await page.getByRole('button', { name: 'Pause', exact: true }).click();
+    await page.getByRole('button', { name: 'Pause', exact: true }).focus();
+    await page.keyboard.down('Enter');
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
-    // The second click of a double click comes when the button already has its other meaning.
+    // The second click of a double click comes when the button already has its other meaning, and so
+    // does Enter that is held.
     const resume = page.getByRole('button', { name: 'Resume', exact: true });
     const resumed: string[] = [];
     page.on('request', (request) => {
       if (request.url().endsWith('/resume')) resumed.push(request.url());
     });
+    await page.keyboard.down('Enter');
+    await page.keyboard.up('Enter');
     await resume.dispatchEvent('click', { detail: 2 });
     await eventually(() => states(page)).toEqual(['▲ Host key not accepted', '▲ Paused']);
     expect(await resume.getAttribute('aria-busy')).toBe('false');

@@ -420,6 +420,41 @@ await describeConsole('the list of transfers', () => {
     expect(lines.map((line) => line.split(',')[0]).sort()).toEqual(['id', ...ids].sort());
   });
 
+  test('says that a download failed, although rows are selected by then', async () => {
+    await append('late', 'a.csv', FAILED);
+    await untilFound('late', 1);
+    const page = await console.visitSignedIn(list('late'));
+    await eventually(() => files(page)).toHaveLength(1);
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    await page.route('**/v1/transfers?*', async (route) => {
+      if (route.request().headers().accept !== 'text/csv') return route.fallback();
+      await held;
+      const detail = 'The store is away';
+      const problem = {
+        type: 'about:blank',
+        title: 'Away',
+        status: 503,
+        code: 'unavailable',
+        detail,
+      };
+      return route.fulfill({
+        status: 503,
+        contentType: 'application/problem+json',
+        body: JSON.stringify(problem),
+      });
+    });
+    const button = page.getByRole('button', { name: 'Download CSV' });
+    await button.click();
+    await box(page, 'a.csv').check();
+    await eventually(() => button.count()).toBe(0);
+    await page.getByRole('button', { name: 'Clear' }).click();
+    expect(await button.getAttribute('aria-busy')).toBe('true');
+    await box(page, 'a.csv').check();
+    release();
+    await page.getByRole('dialog').getByText('The store is away').waitFor();
+    console.pardon(503);
+  });
+
   test('retries the selected transfers, and names each refusal', LONG, async () => {
     await append('retried', 'a.csv', FAILED);
     await append('retried', 'b.csv', ['cancelled']);

@@ -66,7 +66,7 @@ export function ListBar({
           Select {matching}
         </button>
       )}
-      {count > 0 ? (
+      {count > 0 && (
         <div class="actions">
           {(Object.keys(ACTIONS) as BulkAction[]).map((name) => (
             <button
@@ -87,18 +87,18 @@ export function ListBar({
             </button>
           )}
         </div>
-      ) : (
-        <div class="actions">
-          {filter.status === 'failed' && (
-            <May scope="transfers:write">
-              <button type="button" onClick={() => onAct('retry', { filter })}>
-                Retry all
-              </button>
-            </May>
-          )}
-          {children}
-        </div>
       )}
+      {/* Not seen while rows are selected. A download that is under way goes on, and may fail. */}
+      <div class="actions unselected">
+        {filter.status === 'failed' && (
+          <May scope="transfers:write">
+            <button type="button" onClick={() => onAct('retry', { filter })}>
+              Retry all
+            </button>
+          </May>
+        )}
+        {children}
+      </div>
     </section>
   );
 }
