@@ -377,27 +377,38 @@ describeWithPostgres('after a transfer', () => {
     expect(await contentAt('s3-strict', 'copies/replaced.done')).toBe('');
   });
 
-  test('no step is taken at another endpoint than that of the copy', async () => {
-    await at('s3-strict').put('elsewhere/a.csv', CONTENT);
-    const request = { ...at('s3-strict').request, name: 's3-replaced' };
-    const replaced = await configureEndpoint(installation, request);
-    const { id, go } = await submitHeld(
-      uriOf('s3-strict', 'elsewhere/a.csv').replace('//s3-strict/', '//s3-replaced/'),
-      uriOf('s3-strict', 'copies/elsewhere').replace('//s3-strict/', '//s3-replaced/'),
-      { source: 'delete', destination_marker: '.done' },
-    );
-    const { commands } = installation;
-    // The transfer has ended in the log. Its job ends a moment later.
-    await until('no job', async () => (await commands.openTransfersOf(replaced)).length === 0);
-    await removeEndpoint(commands, replaced, CAUSE);
-    // It has the same files, so that only its id tells it from that of the transfer.
-    await configure(request);
-    await go();
-    const { after } = await untilClosed(id);
-    expect(after).toMatchObject({ state: 'not_done', reason: { code: 'endpoint_removed' } });
-    expect(await contentAt('s3-strict', 'elsewhere/a.csv')).toBe(String(CONTENT));
-    expect(await contentAt('s3-strict', 'copies/elsewhere.done')).toBeNull();
-  });
+  test.each([
+    ['.done', 'The endpoint of the copy matches it no longer'],
+    [null, 'It may have the name /elsewhere/.a.csv.txr_'],
+  ])(
+    'no step is taken at another endpoint than that of the copy: marker %s',
+    async (marker, why) => {
+      await at('s3-strict').put('elsewhere/a.csv', CONTENT);
+      const request = { ...at('s3-strict').request, name: 's3-replaced' };
+      const replaced = await configureEndpoint(installation, request);
+      const { id, go } = await submitHeld(
+        uriOf('s3-strict', 'elsewhere/a.csv').replace('//s3-strict/', '//s3-replaced/'),
+        uriOf('s3-strict', 'copies/elsewhere').replace('//s3-strict/', '//s3-replaced/'),
+        { source: 'delete', destination_marker: marker },
+      );
+      const { commands } = installation;
+      // The transfer has ended in the log. Its job ends a moment later.
+      await until('no job', async () => (await commands.openTransfersOf(replaced)).length === 0);
+      await removeEndpoint(commands, replaced, CAUSE);
+      // A try of the source was interrupted.
+      await installation.sql`update work.after_steps set begun = true where transfer_id = ${id}`;
+      // It has the same files, so that only its id tells it from that of the transfer.
+      await configure(request);
+      await go();
+      const { after } = await untilClosed(id);
+      expect(after).toMatchObject({
+        state: 'not_done',
+        reason: { code: 'endpoint_removed', message: expect.stringContaining(why) },
+      });
+      expect(await contentAt('s3-strict', 'elsewhere/a.csv')).toBe(String(CONTENT));
+      expect(await contentAt('s3-strict', 'copies/elsewhere.done')).toBeNull();
+    },
+  );
 
   test('a failed transfer takes no step', LONG, async () => {
     const id = await submit(

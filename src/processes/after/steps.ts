@@ -200,8 +200,7 @@ export async function restoreSource(
   signal: AbortSignal,
 ): Promise<NotRestored | null> {
   const { transfer_id: transferId } = transfer.facts;
-  const names = heldPaths(path, transferId, tried).join(' or ');
-  const where = `It may have the name ${names}`;
+  const where = hiddenAs(heldPaths(path, transferId, tried));
   try {
     const restored = await withEndpoint(sources, configured, (endpoint) =>
       Promise.resolve(endpoint.restoreSource?.(path, { transferId, tried, signal }) ?? true),
@@ -212,6 +211,18 @@ export async function restoreSource(
     const refused = !error.ofServer && !isNetworkFailure(error.code);
     return { refused, message: `${where}: ${error.message}` };
   }
+}
+
+/**
+ * Says where a source may be that nothing can restore: a try of the step has begun, and its endpoint
+ * is gone.
+ */
+export function whereHidden({ facts: { source, transfer_id } }: Completed): string {
+  return hiddenAs(heldPaths(parseTransferUri(source, 'source').path, transfer_id));
+}
+
+function hiddenAs(names: string[]): string {
+  return `It may have the name ${names.join(' or ')}`;
 }
 
 /** Returns the name of a moved source. Null if it was not moved. */

@@ -44,7 +44,14 @@ import {
   STEP_LIMIT_MS,
 } from './failures.ts';
 import { createPlaces, type StepTurn } from './places.ts';
-import { type Completed, fileOf, givenUp, settleSource, writeMarker } from './steps.ts';
+import {
+  type Completed,
+  fileOf,
+  givenUp,
+  settleSource,
+  whereHidden,
+  writeMarker,
+} from './steps.ts';
 import {
   AFTER_CHANNEL,
   beginSourceStep,
@@ -182,7 +189,8 @@ async function takeStep(
   const { source_version: version = null } = transfer;
   const file = fileOf(transfer, step, endpoints);
   if (file === null) {
-    const message = 'The endpoint of the copy matches it no longer, or the account may not use it';
+    const why = 'The endpoint of the copy matches it no longer, or the account may not use it';
+    const message = step === 'source' && claimed.begun ? `${why}. ${whereHidden(transfer)}` : why;
     return { event: givenUp(transfer, step, { code: 'endpoint_removed', message }) };
   }
   const { endpoint_id, paused } = file.configured;
