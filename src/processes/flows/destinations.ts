@@ -8,6 +8,7 @@ import {
 } from '../../domain/batches/batch.ts';
 import type { RoutedItem } from '../../domain/batches/items.ts';
 import { streamName } from '../../domain/events/streams.ts';
+import { upcast } from '../../domain/events/upcast.ts';
 import type { Flow } from '../../domain/flows/flow.ts';
 import { keepsPath } from '../../domain/flows/template.ts';
 import { placesOf } from '../../domain/uri.ts';
@@ -41,7 +42,7 @@ export async function destinationsOf(
   if (keepsPath(flow.destination_uri)) return createDestinations(flow);
   const sources = new Map<string, string>();
   for await (const events of pagesOf(store, streamName('batch', batchId), 0, READ_AT_ONCE))
-    for (const { type, data } of events) {
+    for (const { type, data } of events.map(upcast)) {
       if (type !== 'batch.listed') continue;
       for (const item of (data as BatchListed).items)
         if (!isRejected(item)) sources.set(placeOf(item), item.source_uri);
