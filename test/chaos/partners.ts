@@ -10,6 +10,7 @@ import { passivePorts } from '../support/file-servers/behind-proxy.ts';
 import { startFtpsServer, whyNoFtpsServer } from '../support/file-servers/ftps/server.ts';
 import { startRadosgw, whyNoRadosgw } from '../support/file-servers/s3/radosgw.ts';
 import { startSftpServer, whyNoSftpServer } from '../support/file-servers/sftp/server.ts';
+import { isInUse } from '../support/network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../support/network/tcp-proxy.ts';
 import type { EndpointRecord } from './evidence.ts';
 import { PARTNERS, type PartnerName } from './plan.ts';
@@ -186,7 +187,7 @@ async function startFtps(): Promise<Partner> {
       proxy = await startTcpProxy(server, ports);
     } catch (error) {
       await server.stop();
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === 5) throw error;
+      if (!isInUse(error) || attempt === 5) throw error;
       continue;
     }
     const { username, password, caPem, root } = server;

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { FIRST_PASSIVE_PORT, isInUse, LAST_PASSIVE_PORT } from '../network/free-port.ts';
 import { startTcpProxy, type TcpProxy } from '../network/tcp-proxy.ts';
 import {
   ENDPOINT_KINDS,
@@ -14,8 +15,6 @@ export interface ProxiedEndpoint extends TestEndpoint {
 
 /** How many FTPS data connections may be open at once, including those that have just ended. */
 const PASSIVE_PORTS = 64;
-// Below the ports that systems assign automatically.
-const [FIRST_PORT, LAST_PORT] = [10_000, 32_000];
 
 /**
  * Starts an endpoint that is configured with its proxy's address. A test accesses its files
@@ -35,7 +34,7 @@ export async function startBehindProxy(
       return await putBehindProxy(endpoint, passive?.ports);
     } catch (error) {
       await endpoint.stop();
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === 5) throw error;
+      if (!isInUse(error) || attempt === 5) throw error;
     }
   }
 }
@@ -45,7 +44,7 @@ export async function startBehindProxy(
  * loopback addresses.
  */
 export function passivePorts(): { host: string; ports: readonly number[] } {
-  const first = randomInt(FIRST_PORT, LAST_PORT - PASSIVE_PORTS);
+  const first = randomInt(FIRST_PASSIVE_PORT, LAST_PASSIVE_PORT - PASSIVE_PORTS);
   const host = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`;
   return { host, ports: Array.from({ length: PASSIVE_PORTS }, (_, i) => first + i) };
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort, isInUse } from './free-port.ts';
 
 /** As seen by the client that connects to the proxy. */
 export type Direction = 'up' | 'down';
@@ -85,13 +86,23 @@ export async function startTcpProxy(
     up: null,
     down: null,
   };
-  const servers = [await listen(0, target.port)];
+  const servers = [await listenFirst()];
   const { port } = (servers[0] as Server).address() as AddressInfo;
   const ports = [[port, target.port], ...morePorts.map((same) => [same, same])] as [
     number,
     number,
   ][];
   await listenOnAll(ports.slice(1));
+
+  async function listenFirst(): Promise<Server> {
+    for (;;) {
+      try {
+        return await listen(await freePort(), target.port);
+      } catch (error) {
+        if (!isInUse(error)) throw error;
+      }
+    }
+  }
 
   async function listen(wanted: number, targetPort: number): Promise<Server> {
     const listening = createServer({ noDelay: true }, (client) => join(client, targetPort)).listen(

@@ -16,6 +16,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js';
+import { freePort } from '../../network/free-port.ts';
 import { createFakeLog, type FakeLog } from './log.ts';
 import {
   type AppendRequest,
@@ -215,7 +216,7 @@ export async function startFakeEventStoreDb({
       server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), done);
     });
   }
-  const port = await listen(0);
+  const port = await listen(await freePort());
 
   /** Ends every connection and every call in it, and rejects new ones until `start`. */
   function stop(): void {
